@@ -229,7 +229,9 @@ def from_file(
         raise NotImplementedError(f"from_file(): device '{device}' has no files mapped to it")
     if layout not in (None, _C.strided):
         raise NotImplementedError(f"from_file(): layout {layout}, only strided tensors have one")
-    result = _C.empty(0, dtype=dtype, pin_memory=pin_memory)
+    if pin_memory:
+        raise RuntimeError("tensors constructed from a file cannot be pinned")
+    result = _C.empty(0, dtype=dtype)
     if size < 0:
         raise RuntimeError(f"from_file(): size {size} is negative")
     nbytes = size * result.element_size()

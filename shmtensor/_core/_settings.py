@@ -36,16 +36,45 @@ _DEBUG_MODES = ("default", "warn", "error")
 
 class _State:
     deterministic_mode = 0  # an index of _DEBUG_MODES
+    fill_uninitialized_memory = True
     precision = "highest"
     interop_threads = 1
 
 
+def _set_mode(mode: int) -> None:
+    _State.deterministic_mode = mode
+    _C._set_fills_uninitialized(mode > 0 and _State.fill_uninitialized_memory)
+
+
+def fills_uninitialized_memory() -> bool:
+    """Return what `set_fill_uninitialized_memory` was last told."""
+    return _State.fill_uninitialized_memory
+
+
+def set_fill_uninitialized_memory(mode: bool) -> None:
+    """Say whether deterministic algorithms fill memory that is asked for without values.
+
+    Raises:
+        RuntimeError: *mode* is not a bool.
+    """
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    _State.fill_uninitialized_memory = mode
+    _set_mode(_State.deterministic_mode)
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for algorithms that give the same result every time; all operators here do.
+    """Ask for the same results every time.
+
+    With one number of threads (`set_num_threads`), all operators here give them, also those that
+    torch refuses then (``put_``, ``max_unpool2d``): elements are written in order. So there is
+    nothing to refuse or to warn of. What programs get without values (``empty`` and its forms,
+    ``resize_``) is filled with NaN, the largest integer or True, unless
+    `utils.deterministic.fill_uninitialized_memory` is off.
 
     Args:
-        mode: Kept for `are_deterministic_algorithms_enabled`.
-        warn_only: Kept likewise.
+        mode: Whether to ask.
+        warn_only: Kept for `is_deterministic_algorithms_warn_only_enabled`.
 
     Raises:
         TypeError: *mode* is not a bool.
@@ -58,7 +87,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, "
             f"not {type(mode).__name__}"
         )
-    _State.deterministic_mode = (1 if warn_only else 2) if mode else 0
+    _set_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -81,9 +110,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         torch.set_deterministic_debug_mode.
     """
     if isinstance(debug_mode, str) and debug_mode in _DEBUG_MODES:
-        _State.deterministic_mode = _DEBUG_MODES.index(debug_mode)
+        _set_mode(_DEBUG_MODES.index(debug_mode))
     elif not isinstance(debug_mode, str) and debug_mode in (0, 1, 2):
-        _State.deterministic_mode = debug_mode
+        _set_mode(debug_mode)
     else:
         raise RuntimeError(
             "invalid value of debug_mode, expected one of `default`, `warn`, `error`, or 0 to 2, "

@@ -381,6 +381,10 @@ class Tensor(_TensorBase):
         """Raise RuntimeError: there is no accelerator to pin memory for."""
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False: there is no accelerator to pin memory for."""
+        return False
+
     # --- layouts -----------------------------------------------------------------------------
 
     to_dense = _layouts.to_dense

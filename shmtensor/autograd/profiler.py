@@ -376,11 +376,19 @@ class emit_itt(_MarkRanges):
 
 
 class emit_nvtx(_MarkRanges):
-    """Accepted for programs that mark operators for Nvidia's tools: marks are not made.
+    """Marks of operators for Nvidia's tools: there is no such device, so entering it raises.
+
+    Raises:
+        AssertionError: It is entered and enabled.
 
     Source:
         torch.autograd.profiler.emit_nvtx.
     """
+
+    def __enter__(self) -> Any:
+        if self.enabled:
+            raise AssertionError("Torch not compiled with CUDA enabled")
+        return super().__enter__()
 
 
 class EnforceUnique:

@@ -68,7 +68,13 @@ def unregister_event_handler(handler: EventHandlerHandle) -> None:
 
 
 def log_event(event: Event) -> None:
-    """Call all handlers with an event."""
+    """Call all handlers with an event.
+
+    Raises:
+        TypeError: It is no `Event`.
+    """
+    if not isinstance(event, Event):
+        raise TypeError(f"log_event(): the argument must be an Event, not {type(event).__name__}")
     for handler in list(_handlers):
         handler._callback(event)
 

@@ -185,7 +185,8 @@ def _listed(activities: Iterable[Any] | None) -> set[ProfilerActivity]:
         return supported_activities()
     result: set[ProfilerActivity] = set()
     for each in activities:
-        result |= set(each) if isinstance(each, dict) else {each}
+        found = set(each) if isinstance(each, dict) else {each}
+        result |= {one for one in found if isinstance(one, ProfilerActivity)}
     return result
 
 
@@ -193,7 +194,8 @@ class _KinetoProfile:
     """A profile that is started and stopped by hand.
 
     Args:
-        activities: Of `ProfilerActivity`; without CPU nothing is recorded.
+        activities: Of `ProfilerActivity`; without CPU there is nothing to record, and starting it
+            raises AssertionError.
         record_shapes: Keep the shapes of arguments.
         profile_memory: Keep what operators allocate and free.
         with_stack: Keep where the program called each operator.
@@ -254,7 +256,13 @@ class _KinetoProfile:
         self.stop_trace()
 
     def prepare_trace(self) -> None:
-        """Make ready for a trace. The last one can be looked at until this one starts."""
+        """Make ready for a trace. The last one can be looked at until this one starts.
+
+        Raises:
+            AssertionError: None of the activities can be recorded here.
+        """
+        if not self.activities & supported_activities():
+            raise AssertionError("No activities specified for the profiler")
         self._prepared = autograd_profiler.profile(
             use_cpu=ProfilerActivity.CPU in self.activities,
             record_shapes=self.record_shapes,

@@ -39,6 +39,11 @@ def _refuse_meta(device: Any) -> None:
         raise NotImplementedError("there are no sparse meta tensors")
 
 
+def _refuse_pinning(pin_memory: bool) -> None:
+    if pin_memory:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
 def _check(check_invariants: bool | None) -> bool:
     if check_invariants is None:
         return check_sparse_tensor_invariants.is_enabled()
@@ -75,7 +80,7 @@ def sparse_coo_tensor(
         size: Sizes of all dimensions; None takes the smallest that holds the indices.
         dtype: Element type of the values; None keeps theirs.
         device: The CPU.
-        pin_memory: Accepted.
+        pin_memory: False; there is no device to pin memory for.
         requires_grad: Record operations on the result. Without it, the result's gradient goes to
             *values* where these require one.
         check_invariants: Look at every index; None does what `check_sparse_tensor_invariants`
@@ -92,6 +97,7 @@ def sparse_coo_tensor(
         torch.sparse_coo_tensor.
     """
     _refuse_meta(device)
+    _refuse_pinning(pin_memory)
     if values is None and (indices is None) != (size is None):
         given = indices if size is None else size
         sizes = (given,) if size is None and isinstance(given, int) else tuple(given)
@@ -167,7 +173,7 @@ def sparse_compressed_tensor(
         dtype: Element type of the values; None keeps theirs.
         layout: ``sparse_csr`` or ``sparse_csc``.
         device: The CPU.
-        pin_memory: Accepted.
+        pin_memory: False; there is no device to pin memory for.
         requires_grad: Record operations on the result.
         check_invariants: Look at every index; None does what `check_sparse_tensor_invariants`
             says.
@@ -180,6 +186,7 @@ def sparse_compressed_tensor(
         torch.sparse_compressed_tensor.
     """
     _refuse_meta(device)
+    _refuse_pinning(pin_memory)
     if layout is None:
         raise RuntimeError(
             "expected compressed sparse tensor layout (SparseCsr, SparseCsc) but got none"

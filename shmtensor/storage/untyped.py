@@ -177,6 +177,10 @@ class UntypedStorage(Conversions, Shared):
         """False: there is no device to pin memory for."""
         return False
 
+    def pin_memory(self, device: Any = "cuda") -> UntypedStorage:
+        """Raise RuntimeError: there is no accelerator to pin memory for."""
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
     def resizable(self) -> bool:
         """Whether `resize_` may change the size; not that of shared, mapped or foreign memory."""
         return _c.is_resizable(self._ref)

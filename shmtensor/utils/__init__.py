@@ -14,6 +14,7 @@ _SUBMODULES = (
     "collect_env",
     "cpp_extension",
     "data",
+    "deterministic",
     "dlpack",
     "flop_counter",
     "hooks",

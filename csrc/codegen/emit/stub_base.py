@@ -353,6 +353,7 @@ _PRIVATE = (
     " _reduce_for_message _reduce_shared_tensor _reduction_chain _run_backward _set_anomaly"
     " _raise_interrupt _set_array_reduce _set_autocast _set_default_dtype _set_dispatch_trace"
     " _send_message _serve _simple_array _set_fwd_grad_enabled _set_grad_enabled _set_fed_rings"
+    " _set_fills_uninitialized"
     " _set_warn_always _set_inference_mode _set_messages _set_overload_class _set_slow_reduce"
     " _set_tensor_class _set_torch_function _take_requests _tangent_of _tensor_from_place"
     " _unpack_dual ffi lib"

@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "ops/creation/uninitialized.h"
 #include "ops/sparse/sparse.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
@@ -56,7 +57,8 @@ shmt_status shmt__empty(shmt_ints size, shmt_dtype dtype, shmt_layout layout, sh
   SHMT_REQUIRE(memory_format != SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME,
                "Passing memory_format=torch.preserve_format to empty is not supported: there is no tensor to take "
                "the strides of");
-  return make_result("empty", size, dtype, device, memory_format, out);
+  SHMT_TRY(make_result("empty", size, dtype, device, memory_format, out));
+  return shmt__fill_uninitialized(*out);
 }
 
 shmt_status shmt__empty_strided(shmt_ints size, shmt_ints stride, shmt_dtype dtype, shmt_layout layout,
@@ -71,8 +73,9 @@ shmt_status shmt__empty_strided(shmt_ints size, shmt_ints stride, shmt_dtype dty
     SHMT_REQUIRE(stride.data[d] >= 0, SHMT_E_RUNTIME,
                  "as_strided: Negative strides are not supported at the moment, got strides: %s",
                  shmt__ints_text(stride, (char[256]){0}, 256));
-  return shmt__tensor_empty_strided(size, stride, dtype_or(dtype, shmt__default_dtype()),
-                                    device_or(device, SHMT_CPU), out);
+  SHMT_TRY(shmt__tensor_empty_strided(size, stride, dtype_or(dtype, shmt__default_dtype()),
+                                      device_or(device, SHMT_CPU), out));
+  return shmt__fill_uninitialized(*out);
 }
 
 static shmt_status fill_tensor(shmt_tensor* t, shmt_scalar value) {
@@ -148,12 +151,8 @@ shmt_status shmt__scalar_tensor(shmt_scalar s, shmt_dtype dtype, shmt_layout lay
 
 /* --- like another tensor --------------------------------------------------------- */
 
-shmt_status shmt__empty_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout layout, shmt_device device,
-                             shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
-  (void)pin_memory;
-  dtype = dtype_or(dtype, self->dtype);
-  device = device_or(device, self->device);
-  if (SHMT_UNLIKELY(layout > SHMT_STRIDED)) return make_sparse(layout, shmt__tensor_sizes(self), dtype, device, out);
+static shmt_status make_like(shmt_tensor* self, shmt_dtype dtype, shmt_device device, shmt_memory_format memory_format,
+                             shmt_tensor** out) {
   if (memory_format != SHMT_MEMORY_FORMAT_NONE && memory_format != SHMT_PRESERVE_FORMAT)
     return shmt__tensor_empty(shmt__tensor_sizes(self), dtype, device, memory_format, out);
   if (device == self->device) return shmt__tensor_empty_like(self, dtype, out);
@@ -164,6 +163,16 @@ shmt_status shmt__empty_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout la
     kept = (shmt_ints){strides, kept.len};
   }
   return shmt__tensor_empty_strided(shmt__tensor_sizes(self), kept, dtype, device, out);
+}
+
+shmt_status shmt__empty_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout layout, shmt_device device,
+                             shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
+  (void)pin_memory;
+  dtype = dtype_or(dtype, self->dtype);
+  device = device_or(device, self->device);
+  if (SHMT_UNLIKELY(layout > SHMT_STRIDED)) return make_sparse(layout, shmt__tensor_sizes(self), dtype, device, out);
+  SHMT_TRY(make_like(self, dtype, device, memory_format, out));
+  return shmt__fill_uninitialized(*out);
 }
 
 static shmt_status like_filled(shmt_tensor* self, shmt_dtype dtype, shmt_device device, shmt_memory_format format,

@@ -2,6 +2,7 @@
 #include "dispatch/operator.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "ops/creation/uninitialized.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -68,13 +69,19 @@ shmt_status shmt__refuse_resize_as(shmt_keyset ks, shmt_tensor* self, shmt_tenso
   SHMT_FAIL(SHMT_E_RUNTIME, "cannot resize variables that require grad");
 }
 
+static shmt_status resize_and_fill(shmt_tensor* self, shmt_ints size, shmt_memory_format format) {
+  const uint64_t before = self->storage ? self->storage->nbytes : 0;
+  SHMT_TRY(shmt__tensor_resize(self, size, format));
+  return shmt__fill_grown(self, before);
+}
+
 shmt_status shmt__impl_resize_(shmt_tensor* self, shmt_ints size, shmt_memory_format format) {
-  return shmt__tensor_resize(self, size, format);
+  return resize_and_fill(self, size, format);
 }
 
 shmt_status shmt__impl_resize_as_(shmt_tensor* self, shmt_tensor* the_template, shmt_memory_format format) {
   if (format == SHMT_PRESERVE_FORMAT) format = shmt__tensor_suggest_format(the_template);
-  return shmt__tensor_resize(self, shmt__tensor_sizes(the_template), format);
+  return resize_and_fill(self, shmt__tensor_sizes(the_template), format);
 }
 
 /* Puts self on another storage, which may grow to fit. */

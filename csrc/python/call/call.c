@@ -120,6 +120,25 @@ static SHMT_COLD int warn_user(shmt__py_warning* warning) {
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 
+/* Does the call of a factory ask for pinned memory of the CPU? There is no device to pin it for. */
+static bool asks_to_pin(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr) {
+  bool pins = false;
+  for (int i = 0; i < sig->schema->n_args; i++) {
+    const shmt_value* v = &fr->values[i];
+    if (v->tag == SHMT_VALUE_NONE) continue;
+    if (sig->schema->args[i].type == SHMT_TYPE_DEVICE && v->v.i == SHMT_META) return false;
+    if (strcmp(sig->schema->args[i].name, "pin_memory") == 0) pins = v->v.b;
+  }
+  return pins && !(fr->devices >> SHMT_META & 1);
+}
+
+static SHMT_COLD PyObject* refuse_pinning(void) {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is "
+                  "available on this system.");
+  return NULL;
+}
+
 PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
                         Py_ssize_t n_args, PyObject* kwnames) {
   const shmt__py_prepared* p = shmt__py_prepare(f);
@@ -158,7 +177,9 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
         return NULL;
       }
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
+      bool pins = sig->from->is_factory && call.kwnames != NULL && asks_to_pin(sig, &fr);
       PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
+                    : SHMT_UNLIKELY(pins)      ? refuse_pinning()
                     : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)
                                                : run_operator(sig, &fr);
       shmt__py_frame_fini(&fr);

@@ -1,6 +1,7 @@
 /* python/tensor/construct_legacy.c -- Tensor(...) and the typed constructors of the old style. */
 #include "base/dtype.h"
 #include "generated/ops.h"
+#include "ops/creation/uninitialized.h"
 #include "python/call/convert.h"
 #include "python/tensor/construct.h"
 #include "python/values/types.h"
@@ -37,6 +38,7 @@ static int from_sizes(PyObject* const* items, Py_ssize_t n, shmt_dtype dtype, sh
   }
   shmt_status s =
       shmt__tensor_empty((shmt_ints){sizes, n}, dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+  if (s == SHMT_OK && (s = shmt__fill_uninitialized(*out)) != SHMT_OK) shmt__tensor_release(*out);
   return s == SHMT_OK ? 0 : failed(s);
 }
 
@@ -196,7 +198,15 @@ static PyObject* legacy_new(PyObject* module, PyObject* args, PyObject* kwargs) 
   return r < 0 ? NULL : shmt__py_wrap(t);
 }
 
+static PyObject* set_fills_uninitialized(PyObject* module, PyObject* on) {
+  (void)module;
+  shmt__set_fills_uninitialized(on == Py_True);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef shmt__py_construct_legacy_functions[] = {
+    {"_set_fills_uninitialized", set_fills_uninitialized, METH_O,
+     "Fill memory that a program asks for without values: True or False."},
     {"_legacy_new", (PyCFunction)(void (*)(void))legacy_new, METH_VARARGS | METH_KEYWORDS,
      "What the typed constructor of a dtype gives for these arguments."},
     {NULL, NULL, 0, NULL},

@@ -42,7 +42,8 @@ static int set_option(options* o, const char* name, const char* key, PyObject* v
   } else if (strcmp(key, "pin_memory") == 0) {
     if (v != Py_False && v != Py_None) {
       PyErr_SetString(PyExc_RuntimeError,
-                      "Need to provide pin_memory allocator to use pin memory.");
+                      "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator "
+                      "is available on this system.");
       return -1;
     }
   } else {

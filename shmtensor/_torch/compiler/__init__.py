@@ -123,16 +123,30 @@ def disable(
     """Return the function that is given: it is not compiled. Without one, return a decorator."""
     if fn is None:
         return lambda function: function
+    if not callable(fn):
+        raise AssertionError(f"disable(): fn must be callable, but got {fn!r}")
     return fn
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Return what is given: a function, or a list of them."""
+    """Return what is given: a function, or a list of them.
+
+    Raises:
+        AssertionError: It cannot be called.
+    """
+    for each in fn if isinstance(fn, (list, tuple)) else (fn,):
+        if not callable(each):
+            raise AssertionError(f"allow_in_graph expects a callable, but got {each!r}")
     return fn
 
 
 def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that is given; it is called each time."""
+    """Return the function that is given; it is called each time.
+
+    Raises:
+        AttributeError: It cannot be marked: it is no function.
+    """
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return fn
 
 
@@ -167,7 +181,13 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 def substitute_in_graph(
     original_fn: Callable[..., Any], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that returns its function; *original_fn* is what runs."""
+    """Return a decorator that returns its function; *original_fn* is what runs.
+
+    Raises:
+        TypeError: *original_fn* is no function.
+    """
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)}")
     return lambda function: function
 
 
@@ -179,13 +199,27 @@ def reset() -> None:
     """Forget what was compiled: nothing was."""
 
 
+_STANCES = (
+    "default",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+)
+
+
 class set_stance:
     """What to do with functions that were compiled, as a call, a context or a decorator: nothing.
 
     Args:
-        stance: Accepted.
-        skip_guard_eval_unsafe: Accepted.
-        force_backend: Accepted.
+        stance: ``"default"``, ``"force_eager"``, ``"eager_on_recompile"``, ``"fail_on_recompile"``,
+            ``"eager_then_compile"`` or ``"aot_eager_then_compile"``.
+        skip_guard_eval_unsafe: Without effect.
+        force_backend: Without effect.
+
+    Raises:
+        RuntimeError: There is no such stance, or *force_backend* beside another than the default.
     """
 
     def __init__(
@@ -195,6 +229,10 @@ class set_stance:
         skip_guard_eval_unsafe: bool = False,
         force_backend: Any = None,
     ) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {_STANCES}")
+        if stance != "default" and force_backend is not None:
+            raise RuntimeError("non-default stance cannot have force_backend set")
         self.stance = stance
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
