@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from shmtensor import _C
@@ -21,8 +22,11 @@ def _table() -> tuple[Tensor, Tensor]:
     import numpy  # loaded by who uses it
 
     try:
-        path = resources.files("scipy.stats") / _TABLE
-        with path.open("rb") as file:
+        # Importing scipy.stats takes most of a second, and only its file is wanted.
+        scipy = find_spec("scipy")
+        if scipy is None or scipy.origin is None:
+            raise ImportError("No module named 'scipy'")
+        with open(Path(scipy.origin).parent / "stats" / _TABLE, "rb") as file:
             rows = numpy.load(file)
             poly, first = rows["poly"], rows["vinit"]
     except (ImportError, OSError) as error:

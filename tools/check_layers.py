@@ -52,6 +52,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("optim", "service"): "a lock for steps in several processes, when there are some",
     ("serialization", "nn"): "classes that torch's files name",
     ("storage", "_core"): "pickles and warns; tensors are above it",
+    ("storage", "serialization"): "torch's plain pickles name a function of storages that loads",
     ("utils", "nn"): "a tracker hooks all modules",
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

@@ -319,6 +319,16 @@ def _check_dtypes(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
     return ""
 
 
+def _told_apart(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs themselves; one that comes again is a view, with a gradient of its own."""
+    seen: set[int] = set()
+    result = []
+    for x in inputs:
+        result.append(x.view_as(x) if id(x) in seen and _is_differentiable(x) else x)
+        seen.add(id(x))
+    return tuple(result)
+
+
 def gradgradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -389,7 +399,7 @@ def gradgradcheck(
     def first_derivative(*args: Any) -> tuple[Any, ...]:
         inner, outer = args[:count], args[count:]
         with enable_grad():
-            inner = tuple(x.view_as(x) if _is_differentiable(x) else x for x in inner)
+            inner = _told_apart(inner)
             results = _outputs(func, inner)
             pairs = [(y, g) for y, g in zip(results, outer, strict=True) if y.requires_grad]
             wanted = [x for x in inner if _is_differentiable(x)]

@@ -12,7 +12,7 @@ Source: torch.distributions.distribution.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor
@@ -122,8 +122,12 @@ class Distribution:
         batch_shape: Sequence[int],
         parameters: dict[str, int],
         kept: Sequence[str] = (),
+        made: Mapping[str, Any] | None = None,
     ) -> Any:
         """Make what ``cls.expand`` returns.
+
+        All attributes are there before ``Distribution.__init__`` runs, which subclasses may extend
+        to look at them.
 
         Args:
             cls: The class whose ``expand`` asks.
@@ -132,6 +136,7 @@ class Distribution:
             parameters: For each attribute that grows, if it is there, how many of its last
                 dimensions belong to the event. Attributes may be distributions.
             kept: Attributes taken as they are.
+            made: Further attributes.
         """
         new = self._get_checked_instance(cls, instance)
         batch_shape = Size(batch_shape)
@@ -144,6 +149,8 @@ class Distribution:
                 new.__dict__[name] = value.expand(batch_shape + event)
         for name in kept:
             new.__dict__[name] = self.__dict__[name]
+        for name, value in (made or {}).items():
+            setattr(new, name, value)
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -54,12 +54,15 @@ class Independent(Distribution, Generic[D]):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(
-            Independent, _instance, batch_shape, {}, kept=["reinterpreted_batch_ndims"]
-        )
         joined = self.event_shape[: self.reinterpreted_batch_ndims]
-        new.base_dist = self.base_dist.expand(Size(batch_shape) + joined)
-        return new  # type: ignore[no-any-return]
+        return self._expanded(  # type: ignore[no-any-return]
+            Independent,
+            _instance,
+            batch_shape,
+            {},
+            kept=["reinterpreted_batch_ndims"],
+            made={"base_dist": self.base_dist.expand(Size(batch_shape) + joined)},
+        )
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

@@ -65,11 +65,14 @@ class LKJCholesky(Distribution):
         super().__init__(batch_shape, event_shape, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(
-            LKJCholesky, _instance, batch_shape, {"concentration": 0}, kept=["dim"]
+        return self._expanded(  # type: ignore[no-any-return]
+            LKJCholesky,
+            _instance,
+            batch_shape,
+            {"concentration": 0},
+            kept=["dim"],
+            made={"_beta": self._beta.expand((*batch_shape, self.dim))},
         )
-        new._beta = self._beta.expand((*batch_shape, self.dim))
-        return new  # type: ignore[no-any-return]
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         square = self._beta.sample(sample_shape).unsqueeze(-1)

@@ -72,16 +72,15 @@ class MixtureSameFamily(Distribution):
         )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(
+        components = Size((*batch_shape, self._num_component))
+        return self._expanded(  # type: ignore[no-any-return]
             MixtureSameFamily,
             _instance,
             batch_shape,
             {"_mixture_distribution": 0},
             kept=["_num_component", "_event_ndims"],
+            made={"_component_distribution": self._component_distribution.expand(components)},
         )
-        components = Size((*batch_shape, self._num_component))
-        new._component_distribution = self._component_distribution.expand(components)
-        return new  # type: ignore[no-any-return]
 
     @constraints.dependent_property()
     def support(self) -> Any:

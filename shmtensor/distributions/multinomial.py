@@ -58,15 +58,14 @@ class Multinomial(Distribution):
         )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(
+        return self._expanded(  # type: ignore[no-any-return]
             Multinomial,
             _instance,
             batch_shape,
             {"_categorical": 0},
-            kept=["total_count", "_binomial"],
+            kept=["total_count"],
+            made={"_binomial": self._binomial.expand((*batch_shape, *self._event_shape))},
         )
-        new._binomial = self._binomial.expand((*batch_shape, *self._event_shape))
-        return new  # type: ignore[no-any-return]
 
     def _new(self, *args: Any, **kwargs: Any) -> Tensor:
         """Make a tensor of the parameter's dtype and device."""

@@ -76,15 +76,18 @@ class TransformedDistribution(Distribution):
         super().__init__(Size(shape[:cut]), Size(shape[cut:]), validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(
-            TransformedDistribution, _instance, batch_shape, {}, kept=["transforms"]
-        )
         shape = ComposeTransform(self.transforms).inverse_shape(
             Size(batch_shape) + self.event_shape
         )
         base_batch_shape = shape[: len(shape) - len(self.base_dist.event_shape)]
-        new.base_dist = self.base_dist.expand(base_batch_shape)
-        return new  # type: ignore[no-any-return]
+        return self._expanded(  # type: ignore[no-any-return]
+            TransformedDistribution,
+            _instance,
+            batch_shape,
+            {},
+            kept=["transforms"],
+            made={"base_dist": self.base_dist.expand(base_batch_shape)},
+        )
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

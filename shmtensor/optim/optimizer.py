@@ -146,7 +146,7 @@ class Optimizer:
                 self.__dict__.setdefault(f"_optimizer_{when}_{side}_hooks", OrderedDict())
 
     def _hooks(self, which: str) -> _Hooks:
-        return cast("_Hooks", self.__dict__[f"_optimizer_{which}_hooks"])
+        return cast("_Hooks", getattr(self, f"_optimizer_{which}_hooks"))
 
     def __getstate__(self) -> dict[str, Any]:
         state = {

@@ -17,6 +17,7 @@ import io
 import os
 import pickle
 import pickletools
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, TypeAlias
 
@@ -48,15 +49,24 @@ FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 _ZIP_HEAD = b"PK\3\4"
 
 
+#: What the standard ``Unpickler`` takes besides the file.
+_UNPICKLER_ARGUMENTS = {"buffers", "encoding", "errors", "fix_imports"}
+
+
 class _OnlyWrites(io.RawIOBase):
     """A wrapper for a file object that needs only ``write``."""
 
     def __init__(self, f: Any) -> None:
         self._write = f.write
+        self._flush = getattr(f, "flush", None)
 
     def write(self, data: Any) -> int:
         self._write(data)
         return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        if self._flush is not None:
+            self._flush()
 
 
 #: Names that libraries import: what `load` takes for a device, and the protocol that `save` writes.
@@ -102,7 +112,8 @@ def save(
         obj: Any object that can be pickled. Tensors that share a storage share it again after
             `load`. The whole storage is written once, even if only a part of it is shown.
         f: A path or a writable file object.
-        pickle_module: Accepted as in torch, and ignored: the standard pickler is used.
+        pickle_module: Its ``Pickler`` writes the object. With the standard one, torch can read
+            whole modules too.
         pickle_protocol: Protocol of ``data.pkl``. Torch reads only 2 with ``weights_only=True``.
         _use_new_zipfile_serialization: False writes torch's older format.
 
@@ -115,9 +126,10 @@ def save(
     """
     with _opened(f, "wb") as file:
         if _use_new_zipfile_serialization:
-            write_archive(obj, file, stem_of(f), pickle_protocol)
+            write_archive(obj, file, stem_of(f), pickle_protocol, pickle_module)
         else:
-            write_legacy(obj, file, pickle_protocol)
+            write_legacy(obj, file, pickle_protocol, pickle_module)
+        file.flush()
 
 
 def _is_archive(file: IO[bytes]) -> bool:
@@ -181,8 +193,7 @@ def load(
         torch.load.
     """
     if weights_only is None:
-        weights_only = pickle_module is None or pickle_module is pickle
-        weights_only = weights_only and not _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+        weights_only = pickle_module is None and not _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     if _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
         if _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
             raise RuntimeError(
@@ -194,6 +205,10 @@ def load(
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if mmap and not isinstance(f, str | os.PathLike):
         raise ValueError("f must be a file path in order to use the mmap argument")
+    if weights_only and pickle_load_args:
+        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+        if unknown := ", ".join(pickle_load_args.keys() - _UNPICKLER_ARGUMENTS):
+            raise TypeError(f"load() got an unexpected keyword argument '{unknown}'")
     pickle_load_args.setdefault("encoding", "utf-8")
 
     budget = Budget(None)
@@ -209,7 +224,9 @@ def load(
             budget = _budget_of(file)
         if is_archive:
             archive = Archive(file, bool(mmap), map_location, budget)
-            return read_pickle(archive.pickled(), archive.find_storage)
+            loaded = read_pickle(archive.pickled(), archive.find_storage)
+            file.seek(archive.end)  # where the next object may begin
+            return loaded
         if mmap:
             raise RuntimeError(
                 "mmap can only be used with files saved with "
@@ -258,8 +275,7 @@ class safe_globals:
         add_safe_globals(self._items)
 
     def __exit__(self, *exception: object) -> None:
-        for item in self._items:
-            user_globals.remove(item)
+        user_globals[:] = [item for item in user_globals if item not in self._items]
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:

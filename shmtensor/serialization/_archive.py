@@ -118,8 +118,91 @@ def _reading() -> Iterator[None]:
         raise RuntimeError(f"load(): failed reading zip archive: {error}") from None
 
 
+class _Part(io.RawIOBase):
+    """The bytes of a file from *begin* to *end*, as a file of their own.
+
+    Needs only ``read``, ``seek`` and ``tell`` of the file.
+    """
+
+    def __init__(self, file: Any, begin: int, end: int) -> None:
+        self._file = file
+        self._begin = begin
+        self._length = end - begin
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._length}[whence]
+        if start + offset < 0:
+            raise ValueError(f"position {start + offset} is before the beginning")
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        room = memoryview(buffer).cast("B")
+        n = max(0, min(len(room), self._length - self._at))
+        self._file.seek(self._begin + self._at)
+        data = self._file.read(n)
+        room[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+_END = b"PK\x05\x06"  # of the last record of an archive, of 22 bytes and a comment
+_END_OF_64 = b"PK\x06\x06"  # of its form for large archives, 76 bytes before, with what locates it
+_DIRECTORY = b"PK\x01\x02"
+_CHUNK = 1 << 20
+
+
+def _end_if_of(file: IO[bytes], begin: int, at: int) -> int | None:
+    """The end of the archive that begins at *begin*, if its last record is at *at*."""
+    file.seek(max(at - 76, begin))
+    head = file.read(at - max(at - 76, begin))
+    last = file.read(22)
+    if len(last) < 22:
+        return None
+    size, offset, comment = struct.unpack("<LLH", last[12:22])
+    directory_end = at
+    if head.startswith(_END_OF_64):
+        size, offset = struct.unpack("<QQ", head[40:56])
+        directory_end = at - 76
+    if begin + offset + size != directory_end:
+        return None
+    file.seek(begin + offset)
+    is_directory = file.read(4) == _DIRECTORY
+    return at + 22 + int(comment) if is_directory else None
+
+
+def _end_of_first(file: IO[bytes], begin: int, size: int) -> int | None:
+    """The end of the archive that begins at *begin*, when others follow it."""
+    place = begin
+    while place < size:
+        file.seek(place)
+        chunk = file.read(_CHUNK)
+        at = chunk.find(_END)
+        while at >= 0:
+            if (end := _end_if_of(file, begin, place + at)) is not None:
+                return end
+            at = chunk.find(_END, at + 1)
+        if len(chunk) <= len(_END):
+            break
+        place += len(chunk) - len(_END) + 1
+    return None
+
+
 class Archive:
-    """The records of a zip archive.
+    """The records of the zip archive that begins at a file's position.
+
+    Attributes:
+        end: Where it ends in the file.
 
     Args:
         file: The file.
@@ -134,25 +217,39 @@ class Archive:
     def __init__(
         self, file: IO[bytes], mmap: bool, map_location: MapLocation, budget: Budget
     ) -> None:
-        try:
-            with _reading():
-                self._zip = zipfile.ZipFile(file)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}: failed finding central directory") from None
+        begin = file.tell()
+        self.end = _size(file)
+        self._file: IO[bytes] = file
+        if not hasattr(file, "seekable"):
+            self._file = io.BufferedReader(_Part(file, 0, self.end))
+        self._zip = self._opened()
+        if min((info.header_offset for info in self._zip.infolist()), default=begin) != begin:
+            # The directory that was found is that of another archive, which follows this one.
+            end = _end_of_first(file, begin, self.end)
+            if end is not None:
+                self.end = end
+                self._file = io.BufferedReader(_Part(file, begin, end))
+                self._zip = self._opened()
         names = [n for n in self._zip.namelist() if n.endswith("/data.pkl")]
         if len(names) != 1:
             raise RuntimeError(f"load(): the file holds {len(names)} records data.pkl, not 1")
         self._stem = names[0].removesuffix("data.pkl")
         if f"{self._stem}constants.pkl" in self._zip.namelist():
             raise RuntimeError("Cannot use load() with TorchScript archives")
-        self._file = file
-        self._size = self._room = _size(file)
+        self._size = self._room = _size(self._file)
         self._budget = budget
         self._map_location = map_location
         self._mapped = from_files.mapped(file, 0, self._size, "c")[0] if mmap else None
         has_order = f"{self._stem}byteorder" in self._zip.namelist()
         self._foreign = has_order and self._record("byteorder") != sys.byteorder.encode()
         self._loaded: dict[str, UntypedStorage] = {}
+
+    def _opened(self) -> zipfile.ZipFile:
+        try:
+            with _reading():
+                return zipfile.ZipFile(self._file)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: failed finding central directory") from None
 
     def _record(self, name: str) -> bytes:
         with _reading():

@@ -33,19 +33,11 @@ LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
 
 
-class _Pickler(pickle._Pickler):
-    """A pickler that leaves storages out, and writes the names that files use.
-
-    It derives from the pickler in Python, because the one in C imports every name that it writes.
-    """
-
-    proto: int
-    save: Callable[[Any], None]
-    write: Callable[[bytes], Any]
-    memoize: Callable[[Any], None]
+class _LeavesStoragesOut:
+    """What a pickler of files does besides: it refers to storages by keys."""
 
     def __init__(self, file: IO[bytes], protocol: int, legacy: bool) -> None:
-        super().__init__(file, protocol=protocol)
+        super().__init__(file, protocol=protocol)  # type: ignore[call-arg]
         self._legacy = legacy
         self._keys: dict[int, str] = {}
         #: Key -> the storage and the class that it is named by.
@@ -74,7 +66,21 @@ class _Pickler(pickle._Pickler):
         return (*reference, None) if self._legacy else reference
 
     def reducer_override(self, obj: Any) -> Any:
-        return reduce_for_file(obj)
+        own = getattr(super(), "reducer_override", None)  # of a module's Pickler
+        made = NotImplemented if own is None else own(obj)
+        return reduce_for_file(obj) if made is NotImplemented else made
+
+
+class _Pickler(_LeavesStoragesOut, pickle._Pickler):
+    """A pickler that leaves storages out, and writes the names that files use.
+
+    It derives from the pickler in Python, because the one in C imports every name that it writes.
+    """
+
+    proto: int
+    save: Callable[[Any], None]
+    write: Callable[[bytes], Any]
+    memoize: Callable[[Any], None]
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         known = name_in_files(obj)
@@ -94,6 +100,13 @@ class _Pickler(pickle._Pickler):
         **pickle._Pickler.dispatch,
         types.FunctionType: save_global,
     }
+
+
+def _pickler_of(module: Any) -> Any:
+    """The class that writes objects as *module*, such as dill, does."""
+    if module is None or module.Pickler is pickle.Pickler:
+        return _Pickler
+    return type("_Pickler", (_LeavesStoragesOut, module.Pickler), {})
 
 
 def _itemsize(kind: Any) -> int:
@@ -127,10 +140,10 @@ def _contents_id(archive: zipfile.ZipFile) -> str:
     return f"{names:020d}{contents:020d}"
 
 
-def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int) -> None:
+def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int, module: Any) -> None:
     """Write the zip archive; *stem* is the folder that its records are in."""
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer, protocol, legacy=False)
+    pickler = _pickler_of(module)(buffer, protocol, legacy=False)
     pickler.dump(obj)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write_record(archive, f"{stem}/data.pkl", buffer.getvalue())
@@ -144,7 +157,7 @@ def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int) -> None:
         _write_record(archive, f"{stem}/.data/serialization_id", _contents_id(archive).encode())
 
 
-def write_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
+def write_legacy(obj: Any, file: IO[bytes], protocol: int, module: Any) -> None:
     """Write the old format: pickles one after the other, then the bytes of the storages."""
     system = {
         "protocol_version": LEGACY_PROTOCOL,
@@ -153,7 +166,7 @@ def write_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
     }
     for head in (LEGACY_MAGIC, LEGACY_PROTOCOL, system):
         pickle.dump(head, file, protocol=protocol)
-    pickler = _Pickler(file, protocol, legacy=True)
+    pickler = _pickler_of(module)(file, protocol, legacy=True)
     pickler.dump(obj)
     present = {k: v for k, v in pickler.storages.items() if v[0].device.type != "meta"}
     pickle.dump(sorted(present), file, protocol=protocol)

@@ -35,21 +35,55 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
     Args:
         sparse: ``(M, K)``.
         dense: ``(K, N)``.
-        reduce: How the terms of an element are combined: ``"sum"``, as without it.
+        reduce: How the terms of an element are combined: ``"sum"``, ``"mean"``, ``"amax"``
+            or ``"amin"``, of a *sparse* in compressed row format and a dense *dense*.
+            Only entries are terms; a row without any gives 0.
 
     Returns:
         ``(M, N)``: sparse where both are, else dense.
 
     Raises:
-        NotImplementedError: *reduce* is another one.
-        RuntimeError: Sizes or dtypes do not fit.
+        NotImplementedError: *reduce* with other layouts.
+        RuntimeError: *reduce* is another one; sizes or dtypes do not fit.
 
     Source:
         torch.sparse.mm.
     """
-    if reduce not in (None, "sum"):
-        raise NotImplementedError(f"sparse.mm(): reduce={reduce!r} is not offered, only 'sum'")
-    return _C.mm(sparse, dense)
+    if reduce is None:
+        return _C.mm(sparse, dense)
+    return _reduced_mm(sparse, dense, reduce)
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _reduced_mm(sparse: Tensor, dense: Tensor, reduce: str) -> Tensor:
+    """Combine the products of a row's entries; a row without any is 0."""
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    if reduce == "prod":
+        raise RuntimeError("sparse_mm_reduce: reduce type of prod has not been enabled.")
+    if sparse.layout is not _C.sparse_csr or dense.layout is not _C.strided:
+        raise NotImplementedError(
+            "sparse.mm(): with a reduction, the first matrix is in compressed row format and the "
+            f"second dense, but got {sparse.layout} and {dense.layout}"
+        )
+    if reduce == "sum":
+        return _C.mm(sparse, dense)
+    if sparse.dim() != 2 or dense.dim() != 2 or sparse.size(1) != dense.size(0):
+        raise RuntimeError(
+            "mat1 and mat2 shapes cannot be multiplied "
+            f"({'x'.join(map(str, sparse.shape))} and {'x'.join(map(str, dense.shape))})"
+        )
+    columns = sparse.col_indices().to(_C.int64)
+    rows = _C.arange(sparse.size(0)).repeat_interleave(sparse.crow_indices().diff())
+    terms = sparse.values().unsqueeze(1) * dense.index_select(0, columns)
+    result: Tensor = terms.new_zeros((sparse.size(0), dense.size(1))).scatter_reduce(
+        0, rows.unsqueeze(1).expand_as(terms), terms, reduce, include_self=False
+    )
+    return result
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:

@@ -50,6 +50,18 @@ ShortStorage = LEGACY_CLASSES["ShortStorage"]
 Storage = FloatStorage
 
 
+def _load_from_bytes(b: bytes) -> Any:
+    """Return the storage in a file's bytes: plain pickles of torch's storages call this.
+
+    As any pickle, it may run what it likes.
+    """
+    import io
+
+    from shmtensor.serialization import load
+
+    return load(io.BytesIO(b), weights_only=False)
+
+
 def _change_storage(dtype: Any) -> None:
     """Let the package's `Storage` be that of the default dtype."""
     package: Any = sys.modules[__package__.partition(".")[0]]

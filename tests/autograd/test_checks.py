@@ -188,3 +188,16 @@ def test_gradcheck_says_which_element_is_wrong() -> None:
         GradcheckError, match=r"output 0 with respect to input 1,\nelement 1 by element 1"
     ):
         gradcheck(Wrong.apply, (doubles(3), doubles(3)))
+
+
+def test_gradgradcheck_hands_on_the_inputs_themselves() -> None:
+    weight = st.nn.Parameter(st.ones(2, dtype=st.float64))
+    seen = []
+
+    def cube(x: st.Tensor) -> st.Tensor:
+        seen.append(x is weight)
+        return x * x * x
+
+    assert st.autograd.gradgradcheck(cube, (weight,))
+    assert all(seen)
+    assert st.autograd.gradgradcheck(lambda a, b: a * b * b, (weight, weight))

@@ -371,3 +371,29 @@ def test_parameters_of_the_common_shape_are_the_given_leaves() -> None:
     wide = sh.distributions.Normal(loc, sh.ones(2, 1))
     assert wide.loc is not loc
     assert wide.loc.shape == (2, 3)
+
+
+def test_expand_has_every_attribute_before_init():
+    """A class of the user's may look at them in its ``__init__``, which ends in the base's."""
+    seen = []
+    before = D.Distribution.__init__
+
+    def noting(self, *args, **kwargs):
+        seen.append(dict(vars(self)))
+        before(self, *args, **kwargs)
+
+    cases = [
+        (D.Independent(D.Normal(sh.zeros(3), 1.0), 1), "base_dist"),
+        (D.TransformedDistribution(D.Normal(0.0, 1.0), [D.ExpTransform()]), "base_dist"),
+        (D.LKJCholesky(3), "_beta"),
+        (D.Multinomial(2, sh.ones(3)), "_binomial"),
+    ]
+    for made, name in cases:
+        D.Distribution.__init__ = noting  # type: ignore[method-assign]
+        try:
+            expanded = made.expand((2,))
+        finally:
+            D.Distribution.__init__ = before  # type: ignore[method-assign]
+        assert name in seen[-1]
+        assert expanded.batch_shape == (2,)
+        assert expanded.sample().shape[0] == 2

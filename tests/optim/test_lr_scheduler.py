@@ -414,3 +414,22 @@ def test_a_milestone_at_the_start_begins_with_the_later_schedule() -> None:
         schedule.step()
         rates.append(schedule.get_last_lr()[0])
     assert rates == pytest.approx([0.5, 0.45, 0.405])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: optim.lr_scheduler.LambdaLR(o, lambda e: 0.5**e),
+        lambda o: optim.lr_scheduler.MultiplicativeLR(o, lambda e: 0.5),
+        lambda o: optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3),
+        lambda o: optim.lr_scheduler.CyclicLR(o, 0.1, 1.0, cycle_momentum=False),
+    ],
+)
+def test_a_group_that_a_schedule_does_not_know_is_refused(make):
+    """Its rate would stay without a word."""
+    optimizer = optim.SGD([shmtensor.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = make(optimizer)
+    optimizer.add_param_group({"params": [shmtensor.zeros(1, requires_grad=True)], "lr": 2.0})
+    optimizer.step()
+    with pytest.raises(ValueError, match="zip"):
+        schedule.step()

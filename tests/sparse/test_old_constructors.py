@@ -105,3 +105,24 @@ def test_joined_entries_are_bounded_by_the_elements() -> None:
         total = total + one
     assert total._nnz() <= 4
     assert total.to_dense().tolist() == [6.0, 6.0, 6.0, 0.0]
+
+
+def test_product_with_a_reduction() -> None:
+    factor = st.tensor([[1.0, 2, 3], [0, 0, 0], [0, -1, 2]]).to_sparse_csr().requires_grad_()
+    dense = st.tensor([[1.0, 2], [3, 4], [-1, 2]], requires_grad=True)
+    wanted = {
+        "sum": [[4.0, 16.0], [0.0, 0.0], [-5.0, 0.0]],
+        "mean": [[4 / 3, 16 / 3], [0.0, 0.0], [-2.5, 0.0]],
+        "amax": [[6.0, 8.0], [0.0, 0.0], [-2.0, 4.0]],
+        "amin": [[-3.0, 2.0], [0.0, 0.0], [-3.0, -4.0]],
+    }
+    for reduce, values in wanted.items():
+        st.testing.assert_close(st.sparse.mm(factor, dense, reduce), st.tensor(values))
+    st.sparse.mm(factor, dense, "mean").sum().backward()
+    st.testing.assert_close(dense.grad, st.tensor([[1 / 3] * 2, [1 / 6] * 2, [2.0] * 2]))
+    assert factor.grad.values().tolist() == pytest.approx([1.0, 7 / 3, 1 / 3, 3.5, 0.5])
+    for reduce in ("prod", "nope"):
+        with pytest.raises(RuntimeError, match=reduce):
+            st.sparse.mm(factor, dense, reduce)
+    with pytest.raises(NotImplementedError, match="compressed row format"):
+        st.sparse.mm(factor.detach().to_dense().to_sparse(), dense, "mean")

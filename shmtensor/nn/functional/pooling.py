@@ -150,7 +150,7 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 def _fill_sizes(output_size: Sizes, input: Tensor, n: int) -> Any:
     """``None`` among the *n* sizes stands for the input's own."""
-    if isinstance(output_size, int) or output_size is None or len(output_size) != n:
+    if not isinstance(output_size, Sequence) or len(output_size) != n:
         return output_size
     sizes = tuple(input.size())
     if len(sizes) <= len(output_size):
@@ -230,7 +230,7 @@ def _lp_pool(n: int) -> Callable[..., Tensor]:
             stride: Step; the window's size if absent.
             ceil_mode: Keep a last window that is only partly inside.
         """
-        sizes = (kernel_size,) * n if isinstance(kernel_size, int) else tuple(kernel_size)
+        sizes = tuple(kernel_size) if isinstance(kernel_size, Sequence) else (kernel_size,) * n
         if len(sizes) != n and n > 1:
             raise ValueError(f"lp_pool{n}d: expected {n} sizes of the window, got {kernel_size}")
         means = average(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)

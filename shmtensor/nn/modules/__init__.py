@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shmtensor.nn.modules import _constants
 from shmtensor.nn.modules.activation import (
     CELU,
     ELU,
@@ -377,3 +378,5 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+_constants.mark(globals())

@@ -12,6 +12,7 @@ from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn.modules.lazy import LazyModuleMixin
 from shmtensor.nn.modules.module import Module
+from shmtensor.nn.modules.utils import _ntuple
 from shmtensor.nn.parameter import Parameter, UninitializedParameter
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
@@ -20,7 +21,7 @@ Ints = int | Sequence[int]
 
 
 def _tuple(value: Ints, n: int) -> tuple[int, ...]:
-    return (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    return tuple(int(v) for v in _ntuple(n)(value))
 
 
 class _ConvNd(Module):
@@ -124,7 +125,7 @@ class _ConvNd(Module):
         edges: list[int] = []
         for d in reversed(range(self._n)):
             if not isinstance(self.padding, str):
-                low = high = self.padding[d]
+                low = high = self.padding[d if len(self.padding) == self._n else 0]
             elif self.padding == "valid":
                 low = high = 0
             else:

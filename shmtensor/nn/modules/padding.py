@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.modules.module import Module
+from shmtensor.nn.modules.utils import _ntuple
 
 
 class _Pad(Module):
@@ -23,7 +24,7 @@ class _Pad(Module):
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
-        self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
+        self.padding = _ntuple(2 * self._n)(padding)
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Circular padding takes a batch or a single sample only."""

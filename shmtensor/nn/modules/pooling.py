@@ -8,6 +8,7 @@ from typing import Any
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.modules.module import Module
+from shmtensor.nn.modules.utils import _ntuple, _single
 
 Ints = int | Sequence[int]
 
@@ -119,10 +120,10 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = (kernel_size,) if isinstance(kernel_size, int) else kernel_size
+        self.kernel_size = _single(kernel_size)
         step = kernel_size if stride is None else stride
-        self.stride = (step,) if isinstance(step, int) else step
-        self.padding = (padding,) if isinstance(padding, int) else padding
+        self.stride = _single(step)
+        self.padding = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -374,7 +375,7 @@ class _MaxUnpool(Module):
         super().__init__()
 
         def each(value: Ints) -> tuple[int, ...]:
-            return (value,) * self._n if isinstance(value, int) else tuple(value)
+            return _ntuple(self._n)(value)
 
         self.kernel_size = each(kernel_size)
         self.stride = each(kernel_size if stride is None else stride)

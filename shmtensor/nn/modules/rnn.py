@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shmtensor
 from shmtensor._core._autocast import in_lower_precision
@@ -18,10 +18,16 @@ from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 from shmtensor.nn.utils.rnn import PackedSequence
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 #: What torch keeps in a recurrent layer besides the parameters; here it follows from them.
 _DERIVED = ("_all_weights", "_flat_weights_names", "_flat_weights")
+
+
+_EXPECTED = "Expected hidden size {}, got {}"
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
@@ -83,6 +89,8 @@ class RNNBase(Module):
                 f"num_layers={num_layers}",
                 stacklevel=3,
             )
+        if not isinstance(input_size, int):
+            raise TypeError(f"input_size should be of type int, got: {type(input_size).__name__}")
         _check_count("hidden_size", hidden_size)
         _check_count("num_layers", num_layers)
         if proj_size < 0:
@@ -127,7 +135,8 @@ class RNNBase(Module):
     def _weights(self, suffix: str) -> list[Tensor | None]:
         """In the order of ``run_direction``."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        return [self._parameters.get(name + suffix) for name in names]
+        own = self.__dict__.get("_own_weights", self._parameters)
+        return [own.get(name + suffix) for name in names]
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -152,11 +161,35 @@ class RNNBase(Module):
         return [name for names in self._all_weights for name in names]
 
     @property
-    def _flat_weights(self) -> list[Parameter | None]:
-        return [self._parameters[name] for name in self._flat_weights_names]
+    def _flat_weights(self) -> list[Any]:
+        """The tensors that calls use: the parameters, or what was put here for them."""
+        own = self.__dict__.get("_own_weights", self._parameters)
+        return [own[name] for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Sequence[Any]) -> None:
+        names = self._flat_weights_names
+        if len(weights) != len(names):
+            raise ValueError(f"expected {len(names)} weights, got {len(weights)}")
+        own = dict(zip(names, weights, strict=True))
+        if all(own[name] is self._parameters.get(name) for name in names):
+            self.__dict__.pop("_own_weights", None)
+        else:
+            self.__dict__["_own_weights"] = own
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__.get("_own_weights")
+        if own is not None and name in own:
+            own[name] = value
+        super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self.__dict__.pop("_own_weights", None)
+        return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
+        state.pop("_own_weights", None)
         return state | {name: getattr(self, name) for name in _DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -175,17 +208,59 @@ class RNNBase(Module):
         width = self.proj_size or self.hidden_size
         return (width, self.hidden_size) if self.mode == "LSTM" else (width,)
 
-    def _check_state(self, state: State, batch: int) -> None:
+    def _batch(self, input: Tensor, batch_sizes: Tensor | None) -> int:
+        if batch_sizes is not None:
+            return int(batch_sizes[0])
+        return input.size(0) if self.batch_first else input.size(1)
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raise if an input does not fit; subclasses may have other rules.
+
+        Args:
+            input: Of three dimensions; of two, with *batch_sizes*.
+            batch_sizes: Of a packed sequence.
+
+        Raises:
+            ValueError: It has another dtype than the weights.
+            RuntimeError: It has other dimensions, or its last has another size.
+        """
+        dtype = self._flat_weights[0].dtype
+        if input.dtype != dtype and not autocast_is_on():
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
+                f"input: input.to({dtype}), or convert model: model.to({input.dtype})"
+            )
+        want = 3 if batch_sizes is None else 2
+        if input.dim() != want:
+            raise RuntimeError(f"input must have {want} dimensions, got {input.dim()}")
+        if self.input_size != input.size(-1):
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. Expected "
+                f"{self.input_size}, got {input.size(-1)}"
+            )
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """Return the size of the first state that goes with an input."""
         rows = self.num_layers * self._directions
-        names = (
-            ("Expected hidden[0] size", "Expected hidden[1] size")
-            if self.mode == "LSTM"
-            else ("Expected hidden size",)
-        )
-        for tensor, width, name in zip(state, self._state_widths(), names, strict=True):
-            want = (rows, batch, width)
-            if tuple(tensor.size()) != want:
-                raise RuntimeError(f"{name} {want}, got {list(tensor.size())}")
+        return (rows, self._batch(input, batch_sizes), self.proj_size or self.hidden_size)
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = _EXPECTED
+    ) -> None:
+        """Raise RuntimeError with *msg* if a state has another size."""
+        if tuple(hx.size()) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raise if an input or a first state does not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """Return a state with its sequences in another order."""
+        return hx if permutation is None else hx.index_select(1, permutation)
 
     def _first_state(self, input: Tensor, batch: int, hx: Any, batched: bool) -> State:
         if hx is None:
@@ -247,47 +322,35 @@ class RNNBase(Module):
                 f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor "
                 "instead"
             )
-        dtype = self.weight_ih_l0.dtype
-        if input.dtype != dtype and not autocast_is_on():
-            raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
-                f"input: input.to({dtype}), or convert model: model.to({input.dtype})"
-            )
         batched = input.dim() == 3
-        steps = input if batched else input.unsqueeze(1)
-        if batched and self.batch_first:
-            steps = steps.transpose(0, 1)
+        given = input if batched else input.unsqueeze(0 if self.batch_first else 1)
+        steps = given.transpose(0, 1) if self.batch_first else given
         length, batch, width = steps.shape
-        self._check_width(width)
         state = self._first_state(input, batch, hx, batched)
-        self._check_state(state, batch)
+        self.check_forward_args(given, self._as_hx(state), None)
         if length == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         rows = steps.reshape(length * batch, width)
         if self.mode == "LSTM" and self.proj_size == 0:  # which is one operator in torch
             rows, state = in_lower_precision((rows, state))
         rows, ends = self._run(rows, [batch] * length, state)
-        output = rows.view(length, batch, -1)
+        output = rows.view(length, batch, rows.size(-1))
         if not batched:
             output, ends = output.squeeze(1), tuple(e.squeeze(1) for e in ends)
         elif self.batch_first:
             output = output.transpose(0, 1)
         return output, ends if self.mode == "LSTM" else ends[0]
 
-    def _check_width(self, width: int) -> None:
-        if width != self.input_size:
-            raise RuntimeError(
-                "input.size(-1) must be equal to input_size. Expected "
-                f"{self.input_size}, got {width}"
-            )
+    def _as_hx(self, state: State) -> Any:
+        return state if self.mode == "LSTM" else state[0]
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         sizes = [int(n) for n in input.batch_sizes.tolist()]
-        self._check_width(input.data.size(-1))
         state = self._first_state(input.data, sizes[0], hx, True)
-        if hx is not None and input.sorted_indices is not None:
-            state = tuple(s.index_select(1, input.sorted_indices) for s in state)
-        self._check_state(state, sizes[0])
+        if hx is not None:
+            hx = self.permute_hidden(self._as_hx(state), input.sorted_indices)
+            state = tuple(hx) if self.mode == "LSTM" else (hx,)
+        self.check_forward_args(input.data, self._as_hx(state), input.batch_sizes)
         rows, ends = self._run(input.data, sizes, state)
         if input.unsorted_indices is not None:
             ends = tuple(e.index_select(1, input.unsorted_indices) for e in ends)
@@ -363,6 +426,29 @@ class LSTM(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """Return the size of the first cell state that goes with an input."""
+        rows = self.num_layers * self._directions
+        return (rows, self._batch(input, batch_sizes), self.hidden_size)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raise if an input or a first state ``(h, c)`` does not fit."""
+        self.check_input(input, batch_sizes)
+        sizes = (
+            self.get_expected_hidden_size(input, batch_sizes),
+            self.get_expected_cell_size(input, batch_sizes),
+        )
+        for k, (tensor, size) in enumerate(zip(hidden, sizes, strict=True)):
+            self.check_hidden_size(tensor, size, f"Expected hidden[{k}] size {{}}, got {{}}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """Return a state ``(h, c)`` with its sequences in another order."""
+        if permutation is None:
+            return hx
+        return tuple(each.index_select(1, permutation) for each in hx)
 
 
 class GRU(RNNBase):

@@ -164,7 +164,7 @@ class LRScheduler:
         self._set_rates(rates)
 
     def _set_rates(self, rates: Sequence[Any]) -> None:
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_value(group, "lr", rate)
         self._last_lr: list[Any] = _values(self.optimizer, "lr")
 
