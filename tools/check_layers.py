@@ -31,7 +31,7 @@ PYTHON_RANKS: tuple[str, ...] = tuple(
     """
     _C _generated errors _boundary dtypes storage random _core overrides functional special linalg
     fft memory shm types autograd profiler library futures monitor serialization hub multiprocessing
-    utils sparse nn amp cpu masked signal _functorch func quasirandom files array_api
+    utils sparse nn amp cpu masked signal _functorch func fx quasirandom files array_api
     distributions optim distributed inspect service bridge posix hogwild dashboard _torch as_torch
     _cli testing _later __init__ __main__
     """.split()

@@ -42,7 +42,11 @@ def _assert(condition: Any, message: str) -> None:
     Raises:
         AssertionError: It does not hold.
     """
-    if not condition:
+    if type(condition) is not builtins.bool and _C._has_override(condition):
+        from shmtensor.overrides import handle_torch_function
+
+        handle_torch_function(_assert, (condition,), condition, message)
+    elif not condition:
         raise AssertionError(message)
 
 

@@ -24,6 +24,7 @@ from shmtensor import (
     files as files,
     func as func,
     futures as futures,
+    fx as fx,
     hogwild as hogwild,
     hub as hub,
     inspect as inspect,

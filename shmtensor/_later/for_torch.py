@@ -22,7 +22,6 @@ from shmtensor._torch import (
     compiler as compiler,
     cuda as cuda,
     export as export,
-    fx as fx,
     jit as jit,
     mps as mps,
     mtia as mtia,

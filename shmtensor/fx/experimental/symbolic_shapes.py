@@ -11,7 +11,7 @@ from typing import Any
 from shmtensor._core._not_offered import unavailable_names
 from shmtensor.errors import ShmTensorError
 
-from .._what import WHAT
+_WHAT = "sizes are plain numbers here"
 
 __all__ = [
     "GuardOnDataDependentSymNode",
@@ -40,7 +40,7 @@ __all__ = [
     "sym_or",
 ]
 
-__getattr__, __dir__ = unavailable_names(__name__, ("DimDynamic", "ShapeEnv"), WHAT)
+__getattr__, __dir__ = unavailable_names(__name__, ("DimDynamic", "ShapeEnv"), _WHAT)
 
 
 class GuardOnDataDependentSymNode(ShmTensorError, RuntimeError):

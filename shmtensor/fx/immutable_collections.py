@@ -1,4 +1,6 @@
-"""Lists and dicts that cannot be changed.
+"""Lists and dicts that cannot be changed: the arguments of nodes are made of them.
+
+A node's users are kept in step with its arguments, so those change only by assigning new ones.
 
 Source:
     torch.fx.immutable_collections.
@@ -8,12 +10,15 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from shmtensor.utils._pytree import register_pytree_node
+
 __all__ = ["immutable_dict", "immutable_list"]
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError(
-        f"{type(self).__name__} cannot be changed; make a new one of it instead"
+    raise TypeError(
+        f"{type(self).__name__!r} object does not support mutation. To change the args or kwargs "
+        "of a node, assign a changed copy to node.args or node.kwargs"
     )
 
 
@@ -41,3 +46,13 @@ class immutable_dict(dict[Any, Any]):
 
     def __reduce__(self) -> Any:
         return immutable_dict, (tuple(self.items()),)
+
+
+register_pytree_node(
+    immutable_list, lambda each: (list(each), None), lambda items, _: immutable_list(items)
+)
+register_pytree_node(
+    immutable_dict,
+    lambda each: (list(each.values()), list(each)),
+    lambda values, keys: immutable_dict(zip(keys, values, strict=True)),
+)

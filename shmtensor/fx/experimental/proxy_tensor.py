@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from shmtensor._core._not_offered import unavailable_names
 
-from .._what import WHAT
+_WHAT = "sizes are plain numbers here"
 
 _REFUSED = ["make_fx"]
 
 __all__ = ["get_proxy_mode", *_REFUSED]
 
-__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, WHAT)
+__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 
 
 def get_proxy_mode() -> None:
