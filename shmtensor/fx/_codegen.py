@@ -11,6 +11,7 @@ Source:
 from __future__ import annotations
 
 import enum
+import keyword
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -148,11 +149,13 @@ class _Writer:
         return name
 
     def name_type(self, annotation: Any) -> str:
-        """Return how the code names a type."""
+        """Return how the code names a type; annotations that are text stay text."""
+        if isinstance(annotation, str):
+            return repr(annotation)
         if annotation == ():
             return "()"
         arguments = typing.get_args(annotation)
-        if not arguments or isinstance(annotation, str):
+        if not arguments:
             return self.name_global(_names.type_name(annotation), annotation)
         origin: Any = typing.get_origin(annotation)
         if origin is typing.Literal:
@@ -188,7 +191,11 @@ class _Writer:
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         """Return arguments as they stand between the parentheses of a call."""
         given = [self.value(arg) for arg in args]
-        odd = {key: arg for key, arg in kwargs.items() if not key.isidentifier()}
+        odd = {
+            key: arg
+            for key, arg in kwargs.items()
+            if not key.isidentifier() or keyword.iskeyword(key)
+        }
         given += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items() if key not in odd]
         if odd:
             given.append(f"**{self.value(odd)}")

@@ -38,7 +38,7 @@ def _execute(src: str, names: dict[str, Any], origin: dict[str, Any] | None) -> 
         # Names that end in ">" are no files to `linecache`.
         key = f"{key} from {place} ({origin['co_name']})"
     linecache.lazycache(key, {"__name__": key, "__loader__": _Source(src)})
-    exec(compile(src, key, "exec"), names)
+    exec(compile(src, key, "exec", dont_inherit=True), names)
 
 
 def function_from(

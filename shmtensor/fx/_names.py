@@ -54,7 +54,8 @@ def _homes() -> tuple[tuple[str, Any], ...]:
 def _home(function: Any) -> str | None:
     """The qualified name of a function of this package, None for others."""
     name = getattr(function, "__name__", None)
-    if not isinstance(name, str):
+    module = str(getattr(function, "__module__", None))
+    if not isinstance(name, str) or module.partition(".")[0] not in (_PACKAGE, "torch"):
         return None
     if name in _OF_FUNCTIONAL and getattr(shmtensor.functional, name, None) is function:
         return f"torch.functional.{name}"

@@ -274,7 +274,11 @@ class GraphModule(nn.Module):
         shmtensor.save(self.state_dict(), place / "state_dict.pt")
         python_code = self._graph.python_code(root_module="self")
         used = {**given_names(), **python_code.globals}
-        lines = [_execution.import_block(used, given_names()), "from shmtensor.nn import *", "", ""]
+        # Only a module's top level may name functions that traces record.
+        code = self.code.splitlines()
+        wraps = [line for line in code if line.startswith("torch.fx._symbolic_trace.wrap(")]
+        method = "\n".join(line for line in code if line not in wraps).strip()
+        lines = [_execution.import_block(used, given_names()), "from shmtensor.nn import *", *wraps, "", ""]
         lines += [f"class {module_name}(torch.nn.Module):", "    def __init__(self):"]
         lines.append("        super().__init__()")
         for name, module in self.named_children():
@@ -288,7 +292,7 @@ class GraphModule(nn.Module):
                 made = f"torch.empty({[*parameter.shape]}, dtype={parameter.dtype})"
                 lines.append(f"        self.{name} = torch.nn.Parameter({made})")
         lines.append(f"        self.load_state_dict(torch.load(r'{place}/state_dict.pt'))")
-        text = "\n".join(lines) + "\n" + _addindent_all(self.code, 4) + "\n"
+        text = "\n".join(lines) + "\n" + "\n" + _addindent_all(method, 4) + "\n"
         (place / "module.py").write_text(text)
         (place / "__init__.py").write_text("from .module import *\n")
 

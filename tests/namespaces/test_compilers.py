@@ -124,17 +124,6 @@ def test_fork_gives_a_future() -> None:
 # --- fx ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.check
-def test_fx_refuses_to_trace_and_knows_marks() -> None:
-    assert fx.wrap("len") == "len" and fx.wrap(double) is double
-    with pytest.raises(NotImplementedError, match="not traced"):
-        fx.symbolic_trace(T.nn.ReLU())
-    with pytest.raises(NotImplementedError, match="not traced"):
-        fx.GraphModule(T.nn.ReLU(), None)
-    assert not isinstance(T.nn.ReLU(), fx.GraphModule)
-    assert not isinstance(T.ones(1), fx.Proxy)
-
-
 def test_sizes_are_plain_numbers() -> None:
     shapes = importlib.import_module("shmtensor.fx.experimental.symbolic_shapes")
     assert shapes.guard_or_false(True) is True and shapes.statically_known_true(False) is False
@@ -142,14 +131,14 @@ def test_sizes_are_plain_numbers() -> None:
     assert not shapes.free_symbols([T.ones(2), 3]) and shapes.is_concrete_int(3)
     with pytest.raises(AssertionError, match="Expected bool"):
         shapes.guard_or_false(3)
-    with pytest.raises(NotImplementedError, match="not traced"):
+    with pytest.raises(NotImplementedError, match="plain numbers"):
         shapes.ShapeEnv()
 
 
 def test_collections_of_fx() -> None:
     mapped = fx.node.map_aggregate({"a": [1, (2, 3)], "b": slice(0, 4)}, lambda x: x and x + 1)
     assert mapped == {"a": [2, (3, 4)], "b": slice(0, 5)}
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(TypeError, match="does not support mutation"):
         mapped["c"] = 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shmtensor._core._not_offered import unavailable_names
 
-_WHAT = "sizes are plain numbers here"
+_WHAT = "operators are not traced one by one; fx.symbolic_trace traces programs"
 
 _REFUSED = ["make_fx"]
 
