@@ -7,8 +7,10 @@ Source:
 from __future__ import annotations
 
 import builtins
+import contextlib
+import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from shmtensor.futures import Future
@@ -36,9 +38,22 @@ def is_scripting() -> bool:
     return False
 
 
+_local = threading.local()
+
+
 def is_tracing() -> bool:
-    """Return whether a trace is being recorded: False."""
-    return False
+    """Return whether this thread records a trace, in `jit.trace`."""
+    return getattr(_local, "depth", 0) > 0
+
+
+@contextlib.contextmanager
+def tracing() -> Iterator[None]:
+    """Let `is_tracing` be True in a block."""
+    _local.depth = getattr(_local, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _local.depth -= 1
 
 
 # --- marks of functions --------------------------------------------------------------------------

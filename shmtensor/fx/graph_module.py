@@ -278,7 +278,13 @@ class GraphModule(nn.Module):
         code = self.code.splitlines()
         wraps = [line for line in code if line.startswith("torch.fx._symbolic_trace.wrap(")]
         method = "\n".join(line for line in code if line not in wraps).strip()
-        lines = [_execution.import_block(used, given_names()), "from shmtensor.nn import *", *wraps, "", ""]
+        lines = [
+            _execution.import_block(used, given_names()),
+            "from shmtensor.nn import *",
+            *wraps,
+            "",
+            "",
+        ]
         lines += [f"class {module_name}(torch.nn.Module):", "    def __init__(self):"]
         lines.append("        super().__init__()")
         for name, module in self.named_children():

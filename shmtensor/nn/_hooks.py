@@ -144,9 +144,17 @@ class HookMixin:
     _wrapped_call_impl = _call_impl
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accept what `shmtensor.compile` accepts; the module runs as it is."""
+        """Accept what `shmtensor.compile` accepts; the module runs as it is.
+
+        Raises:
+            NotImplementedError: The backend is a function.
+        """
         from shmtensor._torch.compiler import compile
 
+        if callable(kwargs.get("backend")):
+            raise NotImplementedError(
+                "Module.compile() takes no function as a backend; call compile(module, backend=...)"
+            )
         compile(self, *args, **kwargs)  # type: ignore[call-overload]
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

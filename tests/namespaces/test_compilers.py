@@ -1,4 +1,7 @@
-"""`jit`, `fx`, `compiler`, `_dynamo`, `onnx`, `export`: marks are accepted, nothing is traced."""
+"""`jit`, `compiler`, `_dynamo`, `onnx`, `export`: marks are accepted, files are refused.
+
+`compile` is in test_compile.py, `jit.trace` and `jit.script` in test_jit.py, `fx` in tests/fx.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,18 @@ def double(x: Any) -> Any:
 # --- compile -------------------------------------------------------------------------------------
 
 
-@pytest.mark.check
-def test_compile_gives_back_what_it_is_given() -> None:
-    module = T.nn.Linear(2, 2)
-    assert T.compile(double) is double
-    assert T.compile(module, mode="max-autotune", fullgraph=True) is module
-    assert T.compile(dynamic=True)(double) is double
-    assert compiler.disable(double) is double
-    assert compiler.disable(recursive=False)(double) is double
-    assert T._dynamo.optimize("inductor")(double) is double
-    assert not compiler.is_compiling() and not T._dynamo.is_compiling()
-
-
-def test_compile_refuses_what_torch_refuses() -> None:
-    with pytest.raises(RuntimeError, match="mode or options"):
-        T.compile(double, mode="default", options={"a": 1})
-    with pytest.raises(RuntimeError, match="function or a module"):
-        T.compile(3)  # type: ignore[arg-type]
-
-
 def test_a_module_has_compile() -> None:
     module = T.nn.Linear(2, 1)
     before = module(T.ones(2))
     assert module.compile() is None and module(T.ones(2)) == before
+    with pytest.raises(NotImplementedError, match="compile\\(module, backend"):
+        module.compile(backend=lambda graph, inputs: graph)
+
+
+def test_functions_may_be_kept_from_compilation() -> None:
+    assert compiler.disable(double) is double
+    assert compiler.disable(recursive=False)(double) is double
+    assert not compiler.is_compiling() and not T._dynamo.is_compiling()
 
 
 # --- jit -----------------------------------------------------------------------------------------
@@ -57,18 +49,7 @@ def test_scripts_are_the_functions_themselves() -> None:
     module = T.nn.Linear(2, 2)
     assert triple(2) == 6
     assert jit.script(module) is module
-    assert jit.trace(double, T.ones(2)) is double
-    assert jit.trace_module(module, {"forward": T.ones(2)}) is module
     assert not jit.is_scripting() and not jit.is_tracing()
-
-
-def test_trace_calls_once_and_shows_errors() -> None:
-    seen = []
-    jit.trace(lambda x, y: seen.append((x, y)), (1, 2))
-    jit.trace(lambda x: seen.append(x), example_kwarg_inputs={"x": 3})
-    assert seen == [(1, 2), 3]
-    with pytest.raises(RuntimeError, match="not both"):
-        jit.trace(double)
 
 
 def test_files_of_scripts_are_refused(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""The tracer of `compile`, which is not here: marks are accepted, and functions run as they are.
+"""The tracer of `compile`: marks are accepted, and functions run as they are or by a backend.
 
 Source:
     torch._dynamo.
@@ -70,9 +70,20 @@ OptimizedModule: Any = eval_frame.OptimizedModule
 is_compiling = external_utils.is_compiling
 
 
-def optimize(*args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that returns its function."""
-    return lambda function: function
+def optimize(
+    backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that compiles its function, as `compile` does.
+
+    Args:
+        backend: See `compile`.
+        nopython: What `compile` calls ``fullgraph``.
+        disable: Return the function itself.
+        **options: Accepted.
+    """
+    from shmtensor._torch.compiler import compile
+
+    return compile(backend=backend, fullgraph=nopython, disable=disable)
 
 
 optimize_assert = optimize
@@ -96,8 +107,19 @@ def forbid_in_graph(fn: Any) -> Any:
 def register_backend(
     compiler_fn: Callable[..., Any] | None = None, name: str | None = None, tags: Any = ()
 ) -> Any:
-    """Return the function that is given; nothing calls it. Without one, return a decorator."""
-    return disable(compiler_fn)
+    """Let `compile` find a backend by a name; returns it. Without one, return a decorator.
+
+    Args:
+        compiler_fn: The backend: see `compile`.
+        name: Its name; otherwise that of the function.
+        tags: Accepted.
+    """
+    from shmtensor._torch.compiler import _backends
+
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name, tags)
+    _backends.register(name or compiler_fn.__name__, compiler_fn)
+    return compiler_fn
 
 
 def graph_break(msg: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Errors of the tracer, for "except" statements: nothing raises them here.
+"""Errors of the tracer and of backends.
 
 Source:
     torch._dynamo.exc.

@@ -1,6 +1,6 @@
-"""Compilation of programs: there is none, and everything runs as it is written.
+"""Compilation of programs: there is no compiler here, and everything runs as it is written.
 
-`compile` returns the function it is given, so that a program which asks for it computes the same.
+A program that asks for it computes the same. A backend of its own gets the graphs of functions.
 
 Source:
     torch.compiler.
@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from shmtensor._core._not_offered import unavailable_names
 
 from . import config as config
+
+if TYPE_CHECKING:
+    from shmtensor.nn import Module
 
 _REFUSED = ("load_compiled_function",)
 
@@ -48,8 +51,14 @@ __getattr__, __dir__ = unavailable_names(
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound="Module")
 
 
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+@overload
+def compile(model: M, **options: Any) -> M: ...
 @overload
 def compile(model: F, **options: Any) -> F: ...
 @overload
@@ -66,34 +75,62 @@ def compile(
     disable: bool = False,
     **other: Any,
 ) -> Any:
-    """Return the function or module that is given: it runs as it is.
+    """Return a function or module that does the same: it runs as it is, or as a backend says.
 
     Args:
-        model: What to compile; without it, this returns a decorator.
-        fullgraph: Accepted.
-        dynamic: Accepted.
-        backend: Accepted, and not called.
-        mode: Accepted; not together with *options*.
-        options: Accepted.
+        model: What to compile; without it, this returns a decorator. For a module the result is an
+            ``OptimizedModule`` with the module below ``_orig_mod``.
+        fullgraph: With a backend of your own, raise where there is no graph of one piece.
+        dynamic: Accepted; a backend gets one graph for each shape.
+        backend: A function of a `fx.GraphModule` and a list of example inputs, whose result is
+            called instead (Note [What a backend gets] in ``_compiled.py``); the name of one that
+            ``_dynamo.register_backend`` was told; or a name of torch's, with which the model runs
+            as it is.
+        mode: One of torch's, without effect; not together with *options*.
+        options: Handed to a backend of your own by name.
         name: Accepted.
-        disable: Accepted.
+        disable: Return *model* itself.
         **other: Accepted.
 
     Raises:
-        RuntimeError: Both *mode* and *options* are given, or *model* cannot be called.
+        RuntimeError: Both *mode* and *options* are given, there is no such mode, or *model* cannot
+            be called.
+        InvalidBackend: There is no backend of this name.
 
     Source:
-        torch.compile, which returns another module for a module; here it is the same.
+        torch.compile.
     """
+    from ._backends import find
+
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
-        return lambda function: compile(function, backend=backend, mode=mode, options=options)
+        return lambda function: compile(
+            function,
+            fullgraph=fullgraph,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
     if not callable(model):
         raise RuntimeError(f"compile() expects a function or a module, but got {type(model)}")
-    return model
+    found = find(backend if backend is not None else _backend[0])
+    if disable or isinstance(model, type):
+        return model
+    from shmtensor.nn import Module
+
+    from ._compiled import Compiled, compiled_function
+
+    if isinstance(model, Module):
+        from shmtensor._torch._dynamo.eval_frame import OptimizedModule
+
+        return OptimizedModule(model, found and Compiled(model, found, fullgraph, options))
+    return compiled_function(model, found, fullgraph, options)
 
 
 # --- whether something is going on ---------------------------------------------------------------
@@ -262,8 +299,10 @@ _backend: list[Any] = ["eager"]
 
 
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """Return the names of what compiles: none."""
-    return []
+    """Return the names of backends that were registered: there are no others."""
+    from ._backends import names
+
+    return names()
 
 
 def get_default_backend() -> Any:
@@ -272,7 +311,7 @@ def get_default_backend() -> Any:
 
 
 def set_default_backend(backend: Any) -> None:
-    """Keep a backend for `get_default_backend`."""
+    """Say which backend `compile` takes where none is named."""
     _backend[0] = "eager" if backend is None else backend
 
 

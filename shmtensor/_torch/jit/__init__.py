@@ -1,7 +1,8 @@
-"""TorchScript, which is not here: marks are accepted, and functions run as they are.
+"""TorchScript's interface: marks are accepted, and functions run as they are.
 
-`script` returns what it is given, and `trace` too, after one call. So code that scripts its
-functions for speed computes the same. Files of scripts are not written and not read.
+`script` returns what it is given, so code that scripts its functions for speed computes the same;
+it refuses what scripts have no meaning for. `trace` keeps what happens to examples, by `fx`. Files
+of scripts are not written and not read.
 
 Source:
     torch.jit.
@@ -9,13 +10,15 @@ Source:
 
 from __future__ import annotations
 
+import builtins
+import inspect
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, TypeVar
 from typing import Final as Final
 
-from shmtensor._core._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import not_offered, unavailable_class, unavailable_names
 from shmtensor._torch._jit_internal import (
     _isinstance as isinstance,
 )
@@ -32,6 +35,9 @@ from shmtensor._torch._jit_internal import (
     ignore as ignore,
 )
 from shmtensor._torch._jit_internal import (
+    is_ignored_fn,
+)
+from shmtensor._torch._jit_internal import (
     is_scripting as is_scripting,
 )
 from shmtensor._torch._jit_internal import (
@@ -45,6 +51,10 @@ from shmtensor.futures import Future as Future
 from shmtensor.nn import Module
 
 from . import _state as _state
+from . import _trace as _trace
+from . import frontend as frontend
+from ._trace import ScriptFunction as ScriptFunction
+from ._trace import TracerWarning as TracerWarning
 
 _WHAT = "there is no TorchScript here; save() keeps a state_dict"
 _REFUSED = "load jit_module_from_flatbuffer save save_jit_module_to_flatbuffer".split()
@@ -57,6 +67,7 @@ __all__ = [
     "Future",
     "ScriptFunction",
     "ScriptModule",
+    "TracerWarning",
     "annotate",
     "enable_onednn_fusion",
     "export",
@@ -103,10 +114,42 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class TracedModule(ScriptModule):
-    """What `trace` makes of a module in torch. Here it makes none."""
+    """What `trace` makes of modules, as a base of classes."""
 
 
-ScriptFunction: Any = unavailable_class("ScriptFunction", __name__, _WHAT)
+class TopLevelTracedModule(TracedModule):
+    """What `trace` makes of a module: its parameters, buffers and submodules, and the trace.
+
+    Args:
+        root: The module that was traced.
+        graph: The trace.
+        names: The arguments.
+    """
+
+    def __init__(self, root: Module, graph: Any, names: list[str]) -> None:
+        super().__init__()
+        for registry in ("_parameters", "_buffers", "_modules"):
+            self.__dict__[registry] = dict(root.__dict__[registry])
+        self._non_persistent_buffers_set = set(root._non_persistent_buffers_set)
+        self.training = root.training
+        self.original_name = type(root).__name__
+        self._names = names
+        for node in graph.nodes:  # constants of the trace are plain attributes
+            if node.op == "get_attr" and node.target in vars(root):
+                self.__dict__[node.target] = vars(root)[node.target]
+        _trace._keep_specs(self, graph)
+        self.__dict__["graph"] = graph
+        self._traced, self.code = _trace._function_from(graph)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what the traced module did."""
+        return self._traced(self, *_trace._bound("forward", self._names, args, kwargs))
+
+    def extra_repr(self) -> str:
+        """Name the class of the traced module."""
+        return f"original_name={self.original_name}"
+
+
 CompilationUnit: Any = unavailable_class("CompilationUnit", __name__, _WHAT)
 
 
@@ -136,13 +179,32 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> T:
-    """Return what is given, a function, a module or a class: it runs as it is.
+    """Return what is given, a function, a module, a class or a list or dict: it runs as it is.
 
     Args:
         obj: It.
         optimize: Accepted.
         example_inputs: Accepted.
+
+    Raises:
+        TypeError: It is something else.
+        NotSupportedError: A function takes any number of arguments.
+        UnsupportedNodeError: A function has what scripts lack: ``try``, ``yield``, functions in it.
+        RuntimeError: It is a lambda or coroutine.
+        OSError: The source of a function is not to be found.
     """
+    if builtins.isinstance(obj, Module):
+        forward = getattr(type(obj), "forward", None)
+        if builtins.isinstance(forward, FunctionType) and not is_ignored_fn(forward):
+            is_own = forward.__module__.startswith("shmtensor.")
+            if not is_own and not builtins.isinstance(obj, ScriptModule):
+                frontend.check_function(forward)
+    elif builtins.isinstance(obj, (FunctionType, MethodType)):
+        function = inspect.unwrap(getattr(obj, "__func__", obj))
+        if not is_ignored_fn(function):
+            frontend.check_function(function)
+    elif not builtins.isinstance(obj, (type, list, dict, ScriptFunction)):
+        raise TypeError(f"{type(obj)} is a built-in class")
     return obj
 
 
@@ -170,45 +232,52 @@ def trace(
     example_kwarg_inputs: dict[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Call a function or module once, and return it: it runs as it is, whatever it is given.
+    """Call a function or module with examples, and return what it did to them as one.
+
+    Numbers that the program takes out of tensors, and the branches that depend on them, stay those
+    of the examples; a `TracerWarning` says so. Sizes are those of the arguments.
 
     Args:
-        func: It.
-        example_inputs: The arguments of the call, a tuple or one tensor.
+        func: It. For a module, the result has its parameters, buffers and submodules.
+        example_inputs: The arguments of the call, a tuple or one tensor: tensors, or lists, tuples
+            and dicts of such.
         optimize: Accepted.
-        check_trace: Accepted.
+        check_trace: Compare the result with *func* for the examples; a difference is warned of.
         check_inputs: Accepted.
-        check_tolerance: Accepted.
-        strict: Accepted.
+        check_tolerance: What counts as equal.
+        strict: Refuse to return dicts, and warn of lists.
         example_kwarg_inputs: Arguments by name instead.
         **options: Accepted.
 
     Raises:
-        RuntimeError: Both kinds of arguments are given, or none.
+        RuntimeError: Both kinds of arguments are given, or none; or an argument or result is no
+            tensor.
     """
     if (example_inputs is None) == (example_kwarg_inputs is None):
         raise RuntimeError("example_kwarg_inputs or example_inputs should be given, and not both")
-    if example_kwarg_inputs is not None:
-        func(**example_kwarg_inputs)
-    elif type(example_inputs) in (tuple, list):
-        func(*example_inputs)
-    else:
-        func(example_inputs)
-    return func
+    tolerance = check_tolerance if check_trace else None
+    rest = (example_inputs, example_kwarg_inputs, strict, tolerance)
+    if builtins.isinstance(func, Module):
+        return _trace.traced_module(func, TopLevelTracedModule, *rest)
+    return _trace.traced_function(func, *rest)
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Module:
-    """Call some methods of a module once, and return it.
+    """Trace the ``forward`` of a module.
 
     Args:
         mod: It.
         inputs: The arguments by the method's name.
-        *args: Accepted.
-        **options: Accepted.
+        *args: Those of `trace` after the examples.
+        **options: Those of `trace`.
+
+    Raises:
+        NotImplementedError: Another method is to be traced.
     """
-    for name, given in inputs.items():
-        getattr(mod, name)(*(given if type(given) in (tuple, list) else (given,)))
-    return mod
+    if inputs.keys() != {"forward"}:
+        raise not_offered(f"trace_module() traces forward only, got {', '.join(inputs)}")
+    result: Module = trace(mod, inputs["forward"], *args, **options)
+    return result
 
 
 def freeze(

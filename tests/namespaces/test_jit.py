@@ -1,0 +1,224 @@
+"""`jit.trace` and `jit.script`: what a trace keeps, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import shmtensor as T
+from shmtensor import jit, nn
+
+
+def branches(x: Any) -> Any:
+    return x + 1 if x.sum() > 0 else x - 1
+
+
+@pytest.mark.check
+def test_a_trace_keeps_the_example_s_branch() -> None:
+    with pytest.warns(jit.TracerWarning, match="a Python boolean") as caught:
+        traced = jit.trace(branches, T.ones(2))
+    assert traced(-T.ones(2)).tolist() == [0.0, 0.0] and caught[0].filename == __file__
+    assert isinstance(traced, jit.ScriptFunction) and "add = x + 1" in traced.code
+
+
+@pytest.mark.parametrize(
+    ("program", "warns", "expected"),
+    [
+        (lambda x: x * float(x.sum()), "a Python float", [6.0] * 3),
+        (lambda x: x * int(x.sum()), "a Python integer", [6.0] * 3),
+        (lambda x: x * x.sum().item(), "a Python number", [6.0] * 3),
+        (lambda x: x * x.tolist()[0], "a Python list", [2.0] * 3),
+        (lambda x: x * x.numpy()[0], "a NumPy array", [2.0] * 3),
+        (lambda x: x * len(x), "Using len", [6.0] * 3),
+        (lambda x: sum(each for each in x), "Iterating over a tensor", 6.0),
+    ],
+)
+def test_numbers_stay_those_of_the_example(program: Any, warns: str, expected: Any) -> None:
+    with pytest.warns(jit.TracerWarning, match=warns):
+        traced = jit.trace(program, T.ones(3))
+    assert traced(T.full((3,), 2.0)).tolist() == expected
+
+
+def test_sizes_follow_the_argument() -> None:
+    traced = jit.trace(lambda x: x.size(0) * x.view(x.shape[0], -1), T.ones(3, 2, 2))
+    assert traced(T.ones(5, 2, 2)).shape == (5, 4) and traced(T.ones(5, 2, 2))[0, 0] == 5
+    with pytest.warns(jit.TracerWarning, match="Iterating"):
+        traced = jit.trace(lambda x: sum(each for each in x), T.ones(3))
+    with pytest.raises(RuntimeError, match="Expected 3 elements in a list but found 4"):
+        traced(T.ones(4))
+
+
+def test_changes_in_place_are_kept() -> None:
+    def f(x: Any) -> Any:
+        x[0] = 5
+        x += 1
+        return x.mul_(2)
+
+    example = T.ones(2)
+    traced = jit.trace(f, example)
+    assert example.tolist() == [1.0, 1.0]
+    x = T.zeros(2)
+    assert traced(x).tolist() == [12.0, 2.0] and x.tolist() == [12.0, 2.0]
+
+
+def test_arguments_and_results() -> None:
+    pair = jit.trace(lambda x: (x[0] + x[1], x[0]), ((T.ones(1), T.ones(1)),))
+    assert [each.item() for each in pair((T.ones(1), T.zeros(1)))] == [1.0, 1.0]
+    assert jit.trace(lambda x: x["a"], ({"a": T.ones(1)},))({"a": T.zeros(1)}) == 0
+    by_name = jit.trace(lambda x, y: x - y, example_kwarg_inputs={"y": T.ones(1), "x": T.ones(1)})
+    assert by_name(x=T.ones(1), y=T.zeros(1)) == 1
+    assert jit.trace(T.relu, T.ones(1))(-T.ones(1)) == 0
+    x = T.ones(1, requires_grad=True)
+    jit.trace(lambda y: y * 3, T.ones(1))(x).backward()
+    assert x.grad == 3
+    traced = jit.trace(lambda x, y=2: x * y, T.ones(1))
+    assert traced(T.ones(1)) == 2
+    with pytest.raises(RuntimeError, match="missing value for argument 'x'"):
+        traced()
+    with pytest.raises(RuntimeError, match="expected at most 1"):
+        traced(T.ones(1), 3)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "text"),
+    [
+        (lambda x, y: x, (T.ones(1), 2), r"Type 'Tuple\[Tensor, int\]' cannot be traced"),
+        (lambda x: 3, T.ones(1), "Only tensors, lists, tuples"),
+        (lambda x: None, T.ones(1), "didn't return any values"),
+        (lambda x: {"a": x}, T.ones(1), "strict=False"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(program: Any, arguments: Any, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        jit.trace(program, arguments)
+    assert not jit.is_tracing()
+
+
+def test_both_or_no_examples_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="not both"):
+        jit.trace(branches)
+
+
+def test_collections_that_are_returned() -> None:
+    assert jit.trace(lambda x: {"a": x}, T.ones(1), strict=False)(T.zeros(1)) == {"a": T.zeros(1)}
+    with pytest.warns(jit.TracerWarning, match="Encountering a list"):
+        traced = jit.trace(lambda x: (x, [x + 1]), T.ones(1))
+    assert traced(T.ones(1))[1][0] == 2
+
+
+def test_a_trace_is_compared_with_the_program() -> None:
+    with pytest.warns(jit.TracerWarning, match="Output nr 1"):
+        jit.trace(lambda x: x + int(jit.is_tracing()), T.ones(1))
+    T.manual_seed(0)
+    before = T.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jit.trace(lambda x: x * 2, T.ones(1))
+        jit.trace(lambda x: x + int(jit.is_tracing()), T.ones(1), check_trace=False)
+    assert T.equal(T.get_rng_state(), before)
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(2, 2)
+        self.note = 3
+
+    def forward(self, x: Any, flag: bool = True) -> Any:
+        return self.lin(x) + T.ones(2) if x.sum() > 0 and flag else x
+
+
+def test_a_traced_module_has_the_parameters() -> None:
+    module = Model()
+    with pytest.warns(jit.TracerWarning):
+        traced = jit.trace(module, T.ones(1, 2))
+    assert isinstance(traced, jit.ScriptModule) and traced.original_name == "Model"
+    assert sorted(traced.state_dict()) == ["lin.bias", "lin.weight"]
+    assert traced.lin is module.lin and not hasattr(module, "_tensor_constant0")
+    x = -T.ones(1, 2)
+    assert T.equal(traced(x), module.lin(x) + 1)
+    with pytest.raises(AttributeError, match="note"):
+        traced.note
+    with pytest.warns(jit.TracerWarning):
+        again = jit.trace_module(module, {"forward": T.ones(1, 2)})
+    assert T.equal(again(x), traced(x))
+    with pytest.raises(NotImplementedError, match="forward only"):
+        jit.trace_module(module, {"other": T.ones(1)})
+
+
+# --- scripts -------------------------------------------------------------------------------------
+
+
+def with_try(x: Any) -> Any:
+    try:
+        return x
+    except ValueError:
+        return -x
+
+
+def with_function(x: Any) -> Any:
+    def inner(y: Any) -> Any:
+        return y
+
+    return inner(x)
+
+
+def generator(x: Any) -> Any:
+    yield x
+
+
+def of_any_number(*x: Any) -> Any:
+    return x
+
+
+def with_exception_outside_scripts(x: Any) -> Any:
+    if not jit.is_scripting():
+        try:
+            return x
+        except ValueError:
+            pass
+    return x
+
+
+@jit.ignore
+def ignored(x: Any) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (with_try, "try blocks aren't supported"),
+        (with_function, "function definitions aren't supported"),
+        (generator, "Yield aren't supported"),
+        (of_any_number, "variable number of arguments"),
+    ],
+)
+def test_functions_that_no_script_can_be(function: Any, text: str) -> None:
+    with pytest.raises(jit.frontend.NotSupportedError, match=text):
+        jit.script(function)
+
+    class Holder(nn.Module):
+        forward = function
+
+    with pytest.raises(jit.frontend.NotSupportedError, match=text):
+        jit.script(Holder())
+
+
+def test_things_that_no_script_can_be() -> None:
+    for value in (3, "text", None, T.ones(1), T.relu):
+        with pytest.raises(TypeError, match="is a built-in class"):
+            jit.script(value)
+    with pytest.raises(RuntimeError, match="single top-level function"):
+        jit.script(lambda x: x)
+    names: dict[str, Any] = {}
+    exec("def f(x): return x", names)
+    with pytest.raises(OSError, match="Can't get source"):
+        jit.script(names["f"])
+
+
+def test_scripts_that_are() -> None:
+    for function in (branches, with_exception_outside_scripts, ignored, [1], {"a": 1}, Model):
+        assert jit.script(function) is function
