@@ -2,6 +2,7 @@
 #include "capi/handles.h"
 
 #include "api/error.h"
+#include "os/futex.h"
 #include "os/mutex.h"
 
 #include <stdatomic.h>
@@ -37,6 +38,7 @@ static const char* title(shmt__handle_kind kind) {
       [SHMT_HANDLE_TOPIC] = "topic",               [SHMT_HANDLE_LOAN] = "loan",     [SHMT_HANDLE_CLIENT] = "client",
       [SHMT_HANDLE_SUBSCRIPTION] = "subscription", [SHMT_HANDLE_SERVER] = "server", [SHMT_HANDLE_REQUEST] = "request",
       [SHMT_HANDLE_EVENT] = "event",               [SHMT_HANDLE_LOCK] = "lock",
+      [SHMT_HANDLE_BARRIER] = "barrier",
   };
   return titles[kind];
 }
@@ -149,6 +151,13 @@ void shmt__handle_end(shmt__handle_use* use) {
   use->entry = NULL;
 }
 
+shmt__handle_kind shmt__handle_kind_of(const void* handle) {
+  uint32_t generation = 0;
+  const shmt__handle_entry* e = find(handle, &generation);
+  const uint64_t word = e != NULL ? atomic_load_explicit(&e->word, memory_order_relaxed) : 0;
+  return (word & OPEN) && generation_of(word) == generation ? (shmt__handle_kind)(word >> KIND_SHIFT & 0xff) : 0;
+}
+
 bool shmt__handle_is_closed(const shmt__handle_use* use) {
   return (atomic_load_explicit(&use->entry->word, memory_order_relaxed) & OPEN) == 0;
 }
@@ -175,6 +184,26 @@ shmt__ring_result shmt__public_wait_run(shmt__public_wait* w, const shmt__handle
     if (*out_closed) return SHMT_RING_ALONE;
     if (shmt__os_n_interrupted() != n_signals) return result; /* else a slice has ended */
   }
+}
+
+bool shmt__public_pause(uint64_t deadline_ns, int ms) {
+  atomic_uint_least32_t nobody = 0; /* nobody wakes this */
+  const uint64_t end_ns = shmt__os_now_ns() + (uint64_t)ms * UINT64_C(1000000);
+  const shmt__os_wait w = shmt__os_futex_wait(&nobody, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
+  return w != SHMT_OS_WAIT_INTERRUPTED;
+}
+
+shmtensor_status shmt__public_room(const char* function, const shmt__handle_use* use, shmt_status status,
+                                   uint64_t deadline_ns, bool* out_again) {
+  enum { RETRY_MS = 5 };
+  *out_again = false;
+  if (status != SHMT_E_NOMEM || shmt__slice_ms(deadline_ns, RETRY_MS) == 0) return shmt__public_status(status);
+  if (shmt__handle_is_closed(use))
+    return shmt__public_fail(SHMTENSOR_E_CLOSED, "%s(): it was closed meanwhile", function);
+  if (!shmt__public_pause(deadline_ns, RETRY_MS))
+    return shmt__public_fail(SHMTENSOR_E_INTERRUPTED, "%s(): a signal came", function);
+  *out_again = true;
+  return SHMTENSOR_OK;
 }
 
 shmtensor_status shmt__public_result(const char* function, shmt__ring_result result, bool is_closed,

@@ -24,6 +24,7 @@ typedef enum shmt__handle_kind {
   SHMT_HANDLE_REQUEST,
   SHMT_HANDLE_EVENT,
   SHMT_HANDLE_LOCK,
+  SHMT_HANDLE_BARRIER,
   SHMT_N_HANDLE_KINDS
 } shmt__handle_kind;
 
@@ -42,6 +43,8 @@ typedef struct shmt__handle_use {
 shmt__handle_use shmt__handle_begin(shmt__handle_kind kind, const void* handle, const char* function,
                                     const char* argument);
 void shmt__handle_end(shmt__handle_use* use);
+/* The kind of a handle that is open; 0: it is none. */
+shmt__handle_kind shmt__handle_kind_of(const void* handle);
 /* Was it closed since? */
 bool shmt__handle_is_closed(const shmt__handle_use* use);
 /* Close it. Errors: VALUE, CLOSED. */
@@ -65,6 +68,12 @@ struct shmt__public_wait {
  * (SHMT_RING_INTERRUPTED), or the handle is closed (SHMT_RING_ALONE and *out_closed). */
 shmt__ring_result shmt__public_wait_run(shmt__public_wait* w, const shmt__handle_use* use, uint64_t deadline_ns,
                                         bool* out_closed);
+/* Sleep for a moment, and not beyond the deadline, in a wait that looks now and then. False: a signal came. */
+bool shmt__public_pause(uint64_t deadline_ns, int ms);
+/* After an attempt that ended with `status`: is it to be made again, as there was no memory and there may be soon? Has
+ * waited a moment then. Errors: that of the attempt, CLOSED, INTERRUPTED. */
+shmtensor_status shmt__public_room(const char* function, const shmt__handle_use* use, shmt_status status,
+                                   uint64_t deadline_ns, bool* out_again);
 /* The public status of a result that is not DONE, with a text; late: the status for a deadline that has passed. */
 shmtensor_status shmt__public_result(const char* function, shmt__ring_result result, bool is_closed,
                                      shmtensor_status late);

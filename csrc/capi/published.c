@@ -2,14 +2,14 @@
 #include "capi/format/json_text.h"
 #include "capi/services.h"
 #include "ipc/service/service_internal.h"
-#include "os/process.h"
+#include "os/futex.h"
 #include "shm/names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MS = 5, SLICE_MS = 100 };
+enum { SLICE_MS = 100 };
 
 static shmtensor_status check_name(const char* function, const char* name) {
   SHMT_NEED_THAT(name != NULL, "%s(): name is NULL", function);
@@ -40,14 +40,11 @@ shmtensor_status shmtensor_publish(shmtensor_service* service, const char* name,
   SHMT_PASS(check_name(__func__, name));
   SHMT_PASS(shmt__value_check(__func__, "value", value));
   SHMT_PASS(shmt__deadline_of_timeout(__func__, how.timeout, &deadline_ns));
-  shmt_status status;
-  for (;;) {
-    status = publish_once(v, name, value, how.persist != 0, &version);
-    if (status != SHMT_E_NOMEM || shmt__slice_ms(deadline_ns, RETRY_MS) == 0) break;
-    if (shmt__handle_is_closed(&v_use)) break;
-    shmt__os_sleep_ms(RETRY_MS);
+  bool again = true;
+  while (again) {
+    const shmt_status status = publish_once(v, name, value, how.persist != 0, &version);
+    SHMT_PASS(shmt__public_room(__func__, &v_use, status, deadline_ns, &again));
   }
-  SHMT_PUBLIC_TRY(status);
   if (out_version != NULL) *out_version = version;
   return SHMTENSOR_OK;
 }

@@ -77,16 +77,34 @@ shmtensor_status shmtensor_service_close(shmtensor_service* service) {
 
 /* --- memory --- */
 
+static shmtensor_status empty(const char* function, const shmt__handle_use* use, DLDataType dtype, int ndim,
+                              const int64_t* shape, double timeout, DLManagedTensorVersioned** out) {
+  shmt__geometry g;
+  uint64_t nbytes = 0, deadline_ns = 0;
+  bool again = true;
+  SHMT_AUTO(shmt_storage) s = NULL;
+  SHMT_NEED_THAT(out != NULL, "%s(): out is NULL", function);
+  SHMT_PASS(shmt__geometry_of(function, dtype, ndim, shape, &g, &nbytes));
+  SHMT_PASS(shmt__deadline_of_timeout(function, timeout, &deadline_ns));
+  while (again) {
+    const shmt_status status = shmt_service_new_storage(use->object, nbytes, &s);
+    SHMT_PASS(shmt__public_room(function, use, status, deadline_ns, &again));
+  }
+  return shmt__tensor_export(s, &g, out);
+}
+
 shmtensor_status shmtensor_empty(shmtensor_service* service, DLDataType dtype, int ndim, const int64_t* shape,
                                  DLManagedTensorVersioned** out) {
-  shmt__geometry g;
-  uint64_t nbytes = 0;
-  SHMT_AUTO(shmt_storage) s = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(out);
-  SHMT_PASS(shmt__geometry_of(__func__, dtype, ndim, shape, &g, &nbytes));
-  SHMT_PUBLIC_TRY(shmt_service_new_storage(v, nbytes, &s));
-  return shmt__tensor_export(s, &g, out);
+  (void)v;
+  return empty(__func__, &v_use, dtype, ndim, shape, 0, out);
+}
+
+shmtensor_status shmtensor_empty_within(shmtensor_service* service, DLDataType dtype, int ndim, const int64_t* shape,
+                                        double timeout, DLManagedTensorVersioned** out) {
+  SHMT_USE_SERVICE(v, service);
+  (void)v;
+  return empty(__func__, &v_use, dtype, ndim, shape, timeout, out);
 }
 
 /* --- names --- */

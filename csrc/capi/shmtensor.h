@@ -1,4 +1,5 @@
-/* capi/shmtensor.h -- shmtensor for programs in C and C++: services, values, queues, topics, calls, events, locks.
+/* capi/shmtensor.h -- shmtensor for programs in C and C++: services, values, queues, topics, calls, events, locks,
+ * barriers.
  *
  * A service is memory that unrelated programs share, and names in it. This header is the whole interface of
  * libshmtensor.so; docs/c-api.md explains it with programs, docs/service.md the things themselves. What one language
@@ -23,8 +24,8 @@
  * Structs that are passed in begin with their size: set it by `{.size = sizeof options}` in C, by the functions of
  * shmtensor.hpp in C++. All other fields may be 0, which is the default.
  *
- * After fork() the child may use handles of services, queues, topics, servers' names, events and locks. Subscriptions,
- * deliveries, requests and acquired locks are the parent's.
+ * After fork() the child may use handles of services, queues, topics, servers' names, events, locks and barriers.
+ * Subscriptions, deliveries, requests and acquired locks are the parent's.
  */
 #ifndef SHMTENSOR_H
 #define SHMTENSOR_H
@@ -38,7 +39,7 @@
 extern "C" {
 #endif
 
-#define SHMTENSOR_ABI_VERSION 1 /* grows with each function or field that is added; none is ever removed */
+#define SHMTENSOR_ABI_VERSION 2 /* grows with each function or field that is added; none is ever removed */
 
 typedef int shmtensor_status;
 
@@ -110,6 +111,10 @@ static inline DLDataType shmtensor_dtype(DLDataTypeCode code, int bits) {
  * Ownership: *out is the caller's, who calls its deleter, on any thread: that ends the hold on the memory. */
 shmtensor_status shmtensor_empty(shmtensor_service* service, DLDataType dtype, int ndim, const int64_t* shape,
                                  DLManagedTensorVersioned** out);
+/* The same, and wait for room where a limit of the service is reached. Errors: also NO_MEMORY (there was no room in
+ * time), INTERRUPTED. Since ABI version 2. */
+shmtensor_status shmtensor_empty_within(shmtensor_service* service, DLDataType dtype, int ndim, const int64_t* shape,
+                                        double timeout, DLManagedTensorVersioned** out);
 
 /* --- values --------------------------------------------------------------------------------------------------- */
 
@@ -311,6 +316,10 @@ shmtensor_status shmtensor_topic_latest(shmtensor_topic* topic, int mode, shmten
  * Ownership: *out is the caller's; shmtensor_loan_close. */
 shmtensor_status shmtensor_topic_loan(shmtensor_topic* topic, DLDataType dtype, int ndim, const int64_t* shape,
                                       shmtensor_loan** out);
+/* The same, and wait for room where a limit of the service is reached. Errors: also NO_MEMORY (there was no room in
+ * time), INTERRUPTED. Since ABI version 2. */
+shmtensor_status shmtensor_topic_loan_within(shmtensor_topic* topic, DLDataType dtype, int ndim, const int64_t* shape,
+                                             double timeout, shmtensor_loan** out);
 /* Where to write. Ownership: borrowed, until the loan is closed. Once it is published, subscribers see what is written
  * there. out_nbytes may be NULL. */
 shmtensor_status shmtensor_loan_data(shmtensor_loan* loan, void** out, size_t* out_nbytes);
@@ -358,8 +367,9 @@ typedef struct shmtensor_server_options {
 shmtensor_status shmtensor_client_open(shmtensor_service* service, const char* name, shmtensor_client** out);
 shmtensor_status shmtensor_client_close(shmtensor_client* client);
 /* Send a request, which stays the caller's, and wait for the reply. Any number of threads may call at once.
- * Errors: TIMEOUT (the server learns of it), LOST, REMOTE, TYPE (the reply is a pickle), NO_MEMORY, INTERRUPTED (the
- * request is given up). Ownership: *out is the caller's. */
+ * Errors: TIMEOUT (the server learns of it), LOST, REMOTE (the text is the server's: of an exception of Python its type
+ * and text), TYPE (the reply is a pickle), NO_MEMORY, INTERRUPTED (the request is given up).
+ * Ownership: *out is the caller's. */
 shmtensor_status shmtensor_client_call(shmtensor_client* client, const shmtensor_value* request, double timeout,
                                        shmtensor_value** out);
 
@@ -420,6 +430,40 @@ shmtensor_status shmtensor_lock_close(shmtensor_lock* lock);
 shmtensor_status shmtensor_lock_acquire(shmtensor_lock* lock, double timeout);
 /* Release the permit that was taken last by this handle. Errors: STATE (none was, or it is the parent's). */
 shmtensor_status shmtensor_lock_release(shmtensor_lock* lock);
+
+/* --- barriers; since ABI version 2 ------------------------------------------------------------------------------ */
+
+typedef struct shmtensor_barrier shmtensor_barrier;
+
+/* Open a barrier of so many parties, 1 to 48, under a name of 1 to 95 bytes. A party that is killed while it waits
+ * frees its place for another one. Errors: VALUE (the name, or it has another number of parties), OTHER (no room for
+ * more locks), MANAGER. Ownership: *out is the caller's; shmtensor_barrier_close. */
+shmtensor_status shmtensor_barrier_open(shmtensor_service* service, const char* name, uint32_t parties,
+                                        shmtensor_barrier** out);
+shmtensor_status shmtensor_barrier_close(shmtensor_barrier* barrier);
+/* Arrive, and wait for the other parties. out_is_last, which may be NULL: whether this was the last one to arrive, as
+ * exactly one is. Errors: TIMEOUT, INTERRUPTED, CLOSED; then this arrival is withdrawn. MANAGER. */
+shmtensor_status shmtensor_barrier_wait(shmtensor_barrier* barrier, double timeout, int* out_is_last);
+/* How many parties have arrived and wait at this moment. Errors: MANAGER. */
+shmtensor_status shmtensor_barrier_n_waiting(shmtensor_barrier* barrier, uint32_t* out);
+
+/* --- several at once; since ABI version 2 ----------------------------------------------------------------------- */
+
+typedef struct shmtensor_wait_item {
+  size_t size;
+  const void* handle; /* a queue, a subscription, an event or a server; NULL: `fd` */
+  int fd;             /* a descriptor of a socket, a pipe, ... */
+  int is_ready;       /* is written: 1 or 0 */
+} shmtensor_wait_item;
+
+/* Wait until one of n things is ready. Ready is a queue or subscription with a message; a server with a request; an
+ * event that is set, or that was set or pulsed during the call; a descriptor that can be read without waiting, or that
+ * is broken. Others may take a message before this program does. Of the items, all is_ready are written on success.
+ * out_n, which may be NULL: how many are ready.
+ * Errors: TIMEOUT; VALUE (a descriptor is not open; there is nothing to wait for, and no timeout; an item's size);
+ * CLOSED (a handle is closed, or was closed meanwhile); OS (no descriptor or thread is left for the wait); NO_MEMORY;
+ * INTERRUPTED. */
+shmtensor_status shmtensor_wait_any(shmtensor_wait_item* items, size_t n, double timeout, size_t* out_n);
 
 #ifdef __cplusplus
 }

@@ -368,9 +368,11 @@ class Topic : public Handle<shmtensor_topic, shmtensor_topic_close> {
     check(shmtensor_topic_publish(get(), value.get(), timeout));
   }
   template <typename T>
-  Loan loan(std::initializer_list<std::int64_t> shape) {
+  // timeout: to wait for room where a limit of the service is reached.
+  Loan loan(std::initializer_list<std::int64_t> shape, double timeout = 0) {
     shmtensor_loan* loan = nullptr;
-    check(shmtensor_topic_loan(get(), dtype_of<T>(), static_cast<int>(shape.size()), shape.begin(), &loan));
+    const int ndim = static_cast<int>(shape.size());
+    check(shmtensor_topic_loan_within(get(), dtype_of<T>(), ndim, shape.begin(), timeout, &loan));
     return Loan(loan);
   }
   Subscription subscribe(int mode = SHMTENSOR_READ_ONLY) {
@@ -430,6 +432,11 @@ class Server : public Handle<shmtensor_server, shmtensor_server_close> {
     check(shmtensor_server_take(get(), timeout, &value, &request));
     return Request(Value(value), request);
   }
+  int fileno() const {
+    int fd = -1;
+    check(shmtensor_server_fileno(get(), &fd));
+    return fd;
+  }
 };
 
 class Event : public Handle<shmtensor_event, shmtensor_event_close> {
@@ -449,6 +456,11 @@ class Event : public Handle<shmtensor_event, shmtensor_event_close> {
     check(shmtensor_event_wait_pulse(get(), timeout, &id));
     return id;
   }
+  int fileno() const {
+    int fd = -1;
+    check(shmtensor_event_fileno(get(), &fd));
+    return fd;
+  }
 };
 
 // For std::lock_guard, with one permit a mutex.
@@ -465,6 +477,54 @@ class Lock : public Handle<shmtensor_lock, shmtensor_lock_close> {
   void unlock() { check(shmtensor_lock_release(get())); }
 };
 
+class Barrier : public Handle<shmtensor_barrier, shmtensor_barrier_close> {
+ public:
+  using Handle::Handle;
+  // Whether this was the last one to arrive.
+  bool wait(double timeout = forever) {
+    int is_last = 0;
+    check(shmtensor_barrier_wait(get(), timeout, &is_last));
+    return is_last != 0;
+  }
+  std::uint32_t n_waiting() const {
+    std::uint32_t n = 0;
+    check(shmtensor_barrier_n_waiting(get(), &n));
+    return n;
+  }
+};
+
+// Something to wait for: a queue, a subscription, an event, a server, or a descriptor.
+class Waitable {
+ public:
+  Waitable(const Queue& queue) noexcept : item_(of(queue.get(), -1)) {}
+  Waitable(const Subscription& subscription) noexcept : item_(of(subscription.get(), -1)) {}
+  Waitable(const Event& event) noexcept : item_(of(event.get(), -1)) {}
+  Waitable(const Server& server) noexcept : item_(of(server.get(), -1)) {}
+  Waitable(int fd) noexcept : item_(of(nullptr, fd)) {}
+  const shmtensor_wait_item& item() const noexcept { return item_; }
+
+ private:
+  static shmtensor_wait_item of(const void* handle, int fd) noexcept {
+    shmtensor_wait_item item{};
+    item.size = sizeof item;
+    item.handle = handle;
+    item.fd = fd;
+    return item;
+  }
+  shmtensor_wait_item item_;
+};
+
+// Wait until one of the things is ready. Returns the positions of those that are; throws Timeout.
+inline std::vector<std::size_t> wait_any(std::initializer_list<Waitable> things, double timeout = forever) {
+  std::vector<shmtensor_wait_item> items;
+  for (const Waitable& thing : things) items.push_back(thing.item());
+  check(shmtensor_wait_any(items.data(), items.size(), timeout, nullptr));
+  std::vector<std::size_t> ready;
+  for (std::size_t i = 0; i < items.size(); i++)
+    if (items[i].is_ready != 0) ready.push_back(i);
+  return ready;
+}
+
 class Service : public Handle<shmtensor_service, shmtensor_service_close> {
  public:
   // No name: the default service.
@@ -472,9 +532,10 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
   explicit Service(const shmtensor_service_options& options) : Handle(open(options)) {}
 
   template <typename T>
-  Tensor empty(std::initializer_list<std::int64_t> shape) {
+  Tensor empty(std::initializer_list<std::int64_t> shape, double timeout = 0) {
     DLManagedTensorVersioned* tensor = nullptr;
-    check(shmtensor_empty(get(), dtype_of<T>(), static_cast<int>(shape.size()), shape.begin(), &tensor));
+    const int ndim = static_cast<int>(shape.size());
+    check(shmtensor_empty_within(get(), dtype_of<T>(), ndim, shape.begin(), timeout, &tensor));
     return Tensor(tensor);
   }
   std::uint64_t publish(const std::string& name, const ValueRef& value, bool persist = false) {
@@ -531,6 +592,11 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
     shmtensor_lock* lock = nullptr;
     check(shmtensor_lock_open(get(), name.c_str(), permits, &lock));
     return Lock(lock);
+  }
+  Barrier barrier(const std::string& name, std::uint32_t parties) {
+    shmtensor_barrier* barrier = nullptr;
+    check(shmtensor_barrier_open(get(), name.c_str(), parties, &barrier));
+    return Barrier(barrier);
   }
 
  private:

@@ -27,7 +27,8 @@ enum { SHMT_OS_MOST_FUTEXES = 128 };
 /* How many words shmt__os_futex_wait_any takes: SHMT_OS_MOST_FUTEXES, or 1 where the kernel is older than Linux 5.16 or
  * a container forbids the call. */
 uint32_t shmt__os_most_futexes(void);
-/* Sleep while each of n words is as expected, 1 to shmt__os_most_futexes() of them, at most until deadline_ns. */
+/* Sleep while each of n words is as expected, 1 to shmt__os_most_futexes() of them, at most until deadline_ns. With
+ * several words, a signal whose handler has SA_RESTART does not end it. */
 shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const uint32_t* expected, uint32_t n,
                                       uint64_t deadline_ns);
 /* Wake at most n sleepers. Returns how many were woken. */

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,7 +21,10 @@
 #define SO_PEERGROUPS 59
 #endif
 
-enum { BACKLOG = 1024 };
+enum {
+  BACKLOG = 1024,
+  FEW_POLLED = 16, /* so many need no memory */
+};
 
 /* Fill in the address of a name. In an abstract one, sun_path begins with a zero byte. */
 static socklen_t fill_address(struct sockaddr_un* a, const char* name) {
@@ -228,6 +232,21 @@ int shmt__os_wait_readable_once(int fd, int timeout_ms) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   int n = poll(&p, 1, timeout_ms);
   return n < 0 ? (errno == EINTR ? 0 : -errno) : n;
+}
+
+int shmt__os_wait_any_readable(shmt__os_polled* polled, size_t n, int timeout_ms) {
+  struct pollfd few[FEW_POLLED];
+  struct pollfd* p = n <= FEW_POLLED ? few : malloc(n * sizeof *p);
+  if (p == NULL) return -ENOMEM;
+  for (size_t i = 0; i < n; i++) p[i] = (struct pollfd){.fd = polled[i].fd, .events = POLLIN};
+  int n_ready = poll(p, (nfds_t)n, timeout_ms);
+  if (n_ready < 0) n_ready = -errno;
+  bool are_open = true;
+  for (size_t i = 0; n_ready >= 0 && are_open && i < n; i++) are_open = (p[i].revents & POLLNVAL) == 0;
+  for (size_t i = 0; n_ready >= 0 && i < n; i++)
+    polled[i].is_ready = are_open ? p[i].revents != 0 : (p[i].revents & POLLNVAL) != 0;
+  if (p != few) free(p);
+  return are_open ? n_ready : -EBADF;
 }
 
 void shmt__os_wait_end(int fd) {

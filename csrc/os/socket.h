@@ -69,6 +69,13 @@ int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shm
 int shmt__os_wait_readable(int fd, int timeout_ms);
 /* Wait until the other end is gone, or fd is no socket any more. */
 void shmt__os_wait_end(int fd);
+typedef struct shmt__os_polled {
+  int fd;
+  bool is_ready; /* can be read without waiting, or is broken; is written */
+} shmt__os_polled;
+/* Wait until one of n descriptors is ready, at most timeout_ms. Returns how many are, or -errno: EINTR for a signal,
+ * EBADF where one is not open, which is the one that is marked then. */
+int shmt__os_wait_any_readable(shmt__os_polled* polled, size_t n, int timeout_ms);
 /* The same as shmt__os_wait_readable, but a signal ends the wait too, with 0. */
 int shmt__os_wait_readable_once(int fd, int timeout_ms);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 import traceback
@@ -254,15 +255,9 @@ class Request(_C._Request):
         if isinstance(error, str):
             return self._answer(error, True)
         lines = traceback.format_exception(type(error), error, error.__traceback__)
-        facts = (f"{type(error).__name__}: {error}", "".join(lines))
-        try:
-            return self._answer((*facts, error), True)
-        except RuntimeError:
-            if not self._is_open:
-                raise
-        except Exception:
-            pass  # whatever pickling the exception raises
-        return self._answer((*facts, None), True)
+        facts = (_as_utf8(f"{type(error).__name__}: {error}"), _as_utf8("".join(lines)))
+        pickled = _pickled(error) if self._takes_pickles else None
+        return self._answer((*facts, pickled), True)
 
     def __enter__(self) -> Self:
         return self
@@ -280,6 +275,29 @@ class Request(_C._Request):
     def __repr__(self) -> str:
         state = "open" if self._is_open else "answered"
         return f"<Request to {self._server._name!r}, {state}>"
+
+
+# Note [Errors in replies]
+# An error is a text, or (text, traceback, pickle or None). Clients in C read the texts; the pickle
+# lies in the message as bytes, so that nobody opens it but a Python client of the same user.
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    try:
+        return pickle.dumps(error)
+    except Exception:  # whatever pickling the exception raises
+        return None
+
+
+def _unpickled(data: bytes) -> object:
+    try:
+        return pickle.loads(data)
+    except Exception:  # whatever unpickling raises: a class that this program has not, ...
+        return None
 
 
 # --- clients --------------------------------------------------------------------------------------
@@ -429,6 +447,8 @@ class Client:
             return self._lost()
         text, trace, error = value
         told = RemoteError(f"{self._name!r}: {text}\n\n{trace}")
+        if isinstance(error, bytes) and self._ring.takes_pickles:
+            error = _unpickled(error)
         if not isinstance(error, Exception):  # its SystemExit is not to end this process
             return told
         error.__cause__ = told

@@ -1,4 +1,4 @@
-/* tests/capi/names.c -- queues, topics, calls, events, locks and published values, between handles of one program. */
+/* tests/capi/names.c -- queues, topics, calls, events, locks, barriers and published values, between handles of one program. */
 #include "check_public.h"
 
 #include <pthread.h>
@@ -287,6 +287,35 @@ TEST(loan_is_published_once_without_a_copy) {
   shmtensor_value_free(out);
 }
 
+static void* close_loan_soon(void* loan) {
+  sleep_ms(50);
+  CHECK_OK(shmtensor_loan_close(loan));
+  return NULL;
+}
+
+TEST(loans_and_tensors_wait_for_room) {
+  CHECK_EQ(setenv("SHMTENSOR_MAX_SHARED_BYTES", "67108864", 1), 0);
+  shmtensor_service* service = own_service();
+  shmtensor_topic* topic = NULL;
+  shmtensor_loan *first = NULL, *second = NULL;
+  DLManagedTensorVersioned* tensor = NULL;
+  pthread_t thread;
+  const int64_t shape[] = {40 << 20};
+  CHECK_OK(shmtensor_topic_open(service, "t", NULL, &topic));
+  CHECK_OK(shmtensor_topic_loan(topic, uint8(), 1, shape, &first));
+  CHECK_EQ(shmtensor_topic_loan(topic, uint8(), 1, shape, &second), SHMTENSOR_E_NO_MEMORY);
+  CHECK_EQ(shmtensor_topic_loan_within(topic, uint8(), 1, shape, 0.02, &second), SHMTENSOR_E_NO_MEMORY);
+  CHECK_EQ(shmtensor_empty_within(service, uint8(), 1, shape, 0.02, &tensor), SHMTENSOR_E_NO_MEMORY);
+  CHECK_FAILS(shmtensor_topic_loan_within(topic, uint8(), 1, shape, 0.0 / 0.0, &second), SHMTENSOR_E_VALUE, "nan");
+  run_thread(close_loan_soon, first, &thread);
+  CHECK_OK(shmtensor_topic_loan_within(topic, uint8(), 1, shape, LONG, &second));
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  run_thread(close_loan_soon, second, &thread);
+  CHECK_OK(shmtensor_empty_within(service, uint8(), 1, shape, -1, &tensor));
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  tensor->deleter(tensor);
+}
+
 /* --- calls --- */
 
 static void* serve_three(void* handle) {
@@ -388,6 +417,291 @@ TEST(lock_is_one_at_a_time) {
   CHECK_OK(shmtensor_lock_release(a));
   CHECK_OK(shmtensor_lock_close(a));
   CHECK_FAILS(shmtensor_lock_acquire(a, 0), SHMTENSOR_E_CLOSED, "lock is closed");
+}
+
+typedef struct party {
+  shmtensor_barrier* barrier;
+  double timeout;
+  int is_last;
+  shmtensor_status status;
+} party;
+
+static void* arrive(void* arg) {
+  party* p = arg;
+  p->status = shmtensor_barrier_wait(p->barrier, p->timeout, &p->is_last);
+  return NULL;
+}
+
+static void wait_for_arrivals(shmtensor_barrier* barrier, uint32_t n) {
+  uint32_t n_waiting = 0;
+  while (n_waiting != n) {
+    sleep_ms(1);
+    CHECK_OK(shmtensor_barrier_n_waiting(barrier, &n_waiting));
+  }
+}
+
+TEST(barrier_lets_all_parties_go_at_once) {
+  enum { PARTIES = 3, PHASES = 5 };
+  shmtensor_service* service = own_service();
+  party parties[PARTIES];
+  pthread_t threads[PARTIES];
+  for (int i = 0; i < PARTIES; i++) {
+    parties[i] = (party){.timeout = LONG};
+    CHECK_OK(shmtensor_barrier_open(service, "b", PARTIES, &parties[i].barrier));
+  }
+  for (int phase = 0; phase < PHASES; phase++) {
+    int n_last = 0;
+    for (int i = 0; i < PARTIES; i++) {
+      run_thread(arrive, &parties[i], &threads[i]);
+      if (i < PARTIES - 1) wait_for_arrivals(parties[0].barrier, (uint32_t)i + 1);
+    }
+    for (int i = 0; i < PARTIES; i++) {
+      CHECK_EQ(pthread_join(threads[i], NULL), 0);
+      CHECK_EQ(parties[i].status, SHMTENSOR_OK);
+      n_last += parties[i].is_last;
+    }
+    CHECK_EQ(n_last, 1);
+  }
+}
+
+TEST(late_parties_withdraw) {
+  shmtensor_service* service = own_service();
+  shmtensor_barrier *barrier = NULL, *other = NULL;
+  shmtensor_lock* lock = NULL;
+  pthread_t thread;
+  uint32_t n = 9;
+  CHECK_FAILS(shmtensor_barrier_open(service, "b", 0, &barrier), SHMTENSOR_E_VALUE, "parties must be 1 to 48, got 0");
+  CHECK_FAILS(shmtensor_barrier_open(service, "b", 49, &barrier), SHMTENSOR_E_VALUE, "got 49");
+  CHECK_FAILS(shmtensor_barrier_open(service, "", 2, &barrier), SHMTENSOR_E_VALUE, "name has 0 bytes");
+  CHECK_OK(shmtensor_barrier_open(service, "b", 2, &barrier));
+  CHECK_EQ(shmtensor_barrier_open(service, "b", 3, &other), SHMTENSOR_E_VALUE);
+  CHECK_EQ(shmtensor_lock_open(service, "b", 2, &lock), SHMTENSOR_E_VALUE);
+  CHECK_FAILS(shmtensor_barrier_wait(barrier, 0, NULL), SHMTENSOR_E_TIMEOUT, "1 of 2 parties of 'b'");
+  CHECK_FAILS(shmtensor_barrier_wait(barrier, 0.02, NULL), SHMTENSOR_E_TIMEOUT, "1 of 2 parties of 'b'");
+  CHECK_FAILS(shmtensor_barrier_wait(barrier, 0.0 / 0.0, NULL), SHMTENSOR_E_VALUE, "nan");
+  CHECK_OK(shmtensor_barrier_n_waiting(barrier, &n));
+  CHECK_EQ(n, 0);
+  /* Closing ends the wait of another thread, and its arrival does not count. */
+  CHECK_OK(shmtensor_barrier_open(service, "b", 2, &other));
+  party closed = {.barrier = other, .timeout = -1};
+  run_thread(arrive, &closed, &thread);
+  wait_for_arrivals(barrier, 1);
+  CHECK_OK(shmtensor_barrier_close(other));
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(closed.status, SHMTENSOR_E_CLOSED);
+  wait_for_arrivals(barrier, 0);
+  CHECK_OK(shmtensor_barrier_close(barrier));
+  CHECK_FAILS(shmtensor_barrier_wait(barrier, 0, NULL), SHMTENSOR_E_CLOSED, "barrier is closed");
+}
+
+TEST(signal_withdraws_from_a_barrier) {
+  shmtensor_service* service = own_service();
+  const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  party p = {.timeout = -1};
+  pthread_t thread;
+  CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+  CHECK_OK(shmtensor_barrier_open(service, "b", 2, &p.barrier));
+  run_thread(arrive, &p, &thread);
+  wait_for_arrivals(p.barrier, 1);
+  sleep_ms(50); /* it sleeps by then */
+  CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(p.status, SHMTENSOR_E_INTERRUPTED);
+  wait_for_arrivals(p.barrier, 0);
+}
+
+/* --- several at once --- */
+
+static shmtensor_wait_item item_of(const void* handle, int fd) {
+  return (shmtensor_wait_item){.size = sizeof(shmtensor_wait_item), .handle = handle, .fd = fd, .is_ready = -1};
+}
+
+typedef struct things {
+  shmtensor_queue* queue;
+  shmtensor_topic* topic;
+  shmtensor_subscription* subscription;
+  shmtensor_event* event;
+  shmtensor_server* server;
+  shmtensor_client* client;
+  int pipe[2];
+} things;
+
+enum { QUEUE, SUBSCRIPTION, EVENT, SERVER, PIPE, N_ITEMS };
+
+static things open_things(shmtensor_service* service, shmtensor_wait_item items[N_ITEMS]) {
+  things t;
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &t.queue));
+  CHECK_OK(shmtensor_topic_open(service, "t", NULL, &t.topic));
+  CHECK_OK(shmtensor_topic_subscribe(t.topic, NULL, &t.subscription));
+  CHECK_OK(shmtensor_event_open(service, "e", 0, &t.event));
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &t.server));
+  CHECK_OK(shmtensor_client_open(service, "s", &t.client));
+  CHECK_EQ(pipe(t.pipe), 0);
+  items[QUEUE] = item_of(t.queue, -1);
+  items[SUBSCRIPTION] = item_of(t.subscription, -1);
+  items[EVENT] = item_of(t.event, -1);
+  items[SERVER] = item_of(t.server, -1);
+  items[PIPE] = item_of(NULL, t.pipe[0]);
+  return t;
+}
+
+static void check_only(const shmtensor_wait_item* items, size_t n, size_t ready) {
+  for (size_t i = 0; i < n; i++) CHECK_EQ(items[i].is_ready, i == ready);
+}
+
+TEST(wait_any_says_which_are_ready) {
+  shmtensor_service* service = own_service();
+  shmtensor_wait_item items[N_ITEMS];
+  const things t = open_things(service, items);
+  shmtensor_value *value = integer(1), *out = NULL;
+  shmtensor_request* request = NULL;
+  size_t n = 9;
+  char byte = 0;
+  /* With the descriptor threads watch the handles, without it this one does. */
+  for (size_t n_items = N_ITEMS; n_items >= PIPE; n_items--) {
+    CHECK_FAILS(shmtensor_wait_any(items, n_items, 0, &n), SHMTENSOR_E_TIMEOUT, "nothing was ready");
+    CHECK_FAILS(shmtensor_wait_any(items, n_items, 0.02, &n), SHMTENSOR_E_TIMEOUT, "nothing was ready");
+    check_only(items, n_items, N_ITEMS);
+    CHECK_OK(shmtensor_queue_put(t.queue, value, LONG));
+    CHECK_OK(shmtensor_wait_any(items, n_items, -1, &n));
+    CHECK_EQ(n, 1);
+    check_only(items, n_items, QUEUE);
+    CHECK_OK(shmtensor_topic_publish(t.topic, value, LONG));
+    CHECK_OK(shmtensor_wait_any(items, n_items, -1, &n));
+    CHECK_EQ(n, 2);
+    CHECK_OK(shmtensor_queue_get(t.queue, LONG, &out));
+    shmtensor_value_free(out);
+    CHECK_OK(shmtensor_wait_any(items, n_items, -1, NULL));
+    check_only(items, n_items, SUBSCRIPTION);
+    CHECK_OK(shmtensor_subscription_get(t.subscription, LONG, &out));
+    shmtensor_value_free(out);
+    CHECK_OK(shmtensor_event_set(t.event));
+    CHECK_OK(shmtensor_wait_any(items, n_items, -1, &n));
+    check_only(items, n_items, EVENT);
+    CHECK_OK(shmtensor_event_clear(t.event));
+    CHECK_FAILS(shmtensor_client_call(t.client, value, 0.02, &out), SHMTENSOR_E_TIMEOUT, "time");
+    CHECK_OK(shmtensor_wait_any(items, n_items, -1, &n));
+    check_only(items, n_items, SERVER);
+    CHECK_FAILS(shmtensor_server_take(t.server, 0, &out, &request), SHMTENSOR_E_EMPTY, "no message");
+  }
+  CHECK_EQ(write(t.pipe[1], "x", 1), 1);
+  CHECK_OK(shmtensor_wait_any(items, N_ITEMS, -1, &n));
+  check_only(items, N_ITEMS, PIPE);
+  CHECK_EQ(read(t.pipe[0], &byte, 1), 1);
+  CHECK_EQ(close(t.pipe[1]), 0); /* one that is broken is ready */
+  CHECK_OK(shmtensor_wait_any(&items[PIPE], 1, -1, &n));
+  check_only(&items[PIPE], 1, 0);
+  shmtensor_value_free(value);
+}
+
+typedef struct any_wait {
+  shmtensor_wait_item* items;
+  size_t n;
+  shmtensor_status status;
+} any_wait;
+
+static void* wait_for_ever(void* arg) {
+  any_wait* w = arg;
+  w->status = shmtensor_wait_any(w->items, w->n, -1, NULL);
+  return NULL;
+}
+
+TEST(wait_any_is_woken_by_what_happens_later) {
+  shmtensor_service* service = own_service();
+  shmtensor_wait_item items[N_ITEMS];
+  const things t = open_things(service, items);
+  shmtensor_value* value = integer(1);
+  pthread_t thread;
+  for (size_t n_items = N_ITEMS; n_items >= PIPE; n_items--) {
+    any_wait w = {items, n_items, -1};
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(50);
+    CHECK_OK(shmtensor_event_pulse(t.event, 3)); /* leaves nothing behind */
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(w.status, SHMTENSOR_OK);
+    check_only(items, n_items, EVENT);
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(50);
+    CHECK_OK(shmtensor_topic_publish(t.topic, value, LONG));
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    check_only(items, n_items, SUBSCRIPTION);
+    shmtensor_value* out = NULL;
+    CHECK_OK(shmtensor_subscription_get(t.subscription, LONG, &out));
+    shmtensor_value_free(out);
+  }
+  any_wait w = {items, N_ITEMS, -1};
+  run_thread(wait_for_ever, &w, &thread);
+  sleep_ms(50);
+  CHECK_EQ(write(t.pipe[1], "x", 1), 1);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  check_only(items, N_ITEMS, PIPE);
+  shmtensor_value_free(value);
+}
+
+TEST(wait_any_ends_when_a_handle_is_closed_or_a_signal_comes) {
+  shmtensor_service* service = own_service();
+  const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+  for (size_t n_items = N_ITEMS; n_items >= PIPE; n_items--) {
+    shmtensor_wait_item items[N_ITEMS];
+    const things t = open_things(service, items);
+    any_wait w = {items, n_items, -1};
+    pthread_t thread;
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(400); /* in its second slice */
+    CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(w.status, SHMTENSOR_E_INTERRUPTED);
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(50);
+    CHECK_OK(shmtensor_queue_close(t.queue));
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(w.status, SHMTENSOR_E_CLOSED);
+    CHECK_FAILS(shmtensor_wait_any(items, n_items, 0, NULL), SHMTENSOR_E_CLOSED, "items[0].handle is closed");
+  }
+}
+
+TEST(wait_any_refuses_what_it_cannot_wait_for) {
+  shmtensor_service* service = own_service();
+  shmtensor_wait_item items[2] = {item_of(service, -1), item_of(NULL, -1)};
+  CHECK_FAILS(shmtensor_wait_any(items, 1, 0, NULL), SHMTENSOR_E_VALUE, "items[0].handle is not a queue");
+  items[0] = item_of(items, -1);
+  CHECK_FAILS(shmtensor_wait_any(items, 1, 0, NULL), SHMTENSOR_E_VALUE, "items[0].handle is not a handle");
+  CHECK_FAILS(shmtensor_wait_any(&items[1], 1, 0, NULL), SHMTENSOR_E_VALUE, "descriptor -1 is not open");
+  items[0] = item_of(NULL, 1 << 20);
+  CHECK_FAILS(shmtensor_wait_any(items, 1, 0, NULL), SHMTENSOR_E_VALUE, "descriptor 1048576 is not open");
+  items[0].size = 4;
+  CHECK_FAILS(shmtensor_wait_any(items, 1, 0, NULL), SHMTENSOR_E_VALUE, "items[0].size is 4");
+  items[0].size = sizeof items[0];
+  items[1].size = 8;
+  CHECK_FAILS(shmtensor_wait_any(items, 2, 0, NULL), SHMTENSOR_E_VALUE, "items[1].size is 8");
+  CHECK_FAILS(shmtensor_wait_any(NULL, 1, 0, NULL), SHMTENSOR_E_VALUE, "items is NULL");
+  CHECK_FAILS(shmtensor_wait_any(NULL, 0, -1, NULL), SHMTENSOR_E_VALUE, "nothing to wait for");
+  CHECK_FAILS(shmtensor_wait_any(NULL, 0, 0.01, NULL), SHMTENSOR_E_TIMEOUT, "in time");
+  CHECK_FAILS(shmtensor_wait_any(NULL, 0, 0.0 / 0.0, NULL), SHMTENSOR_E_VALUE, "nan");
+}
+
+TEST(wait_any_takes_more_than_one_thread_can_sleep_on) {
+  enum { MANY = 200 };
+  shmtensor_service* service = own_service();
+  shmtensor_wait_item items[MANY];
+  shmtensor_queue* queues[MANY];
+  shmtensor_value* value = integer(1);
+  pthread_t thread;
+  for (int i = 0; i < MANY; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "q%d", i);
+    CHECK_OK(shmtensor_queue_open(service, name, NULL, &queues[i]));
+    items[i] = item_of(queues[i], -1);
+  }
+  any_wait w = {items, MANY, -1};
+  run_thread(wait_for_ever, &w, &thread);
+  sleep_ms(50);
+  CHECK_OK(shmtensor_queue_put(queues[MANY - 1], value, LONG));
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(w.status, SHMTENSOR_OK);
+  check_only(items, MANY, MANY - 1);
+  shmtensor_value_free(value);
 }
 
 /* --- published values --- */

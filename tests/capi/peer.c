@@ -246,9 +246,21 @@ static void do_call(shmtensor_service* service, const char* name) {
   CHECK(shmtensor_client_open(service, name, &client));
   CHECK(shmtensor_client_call(client, v, LONG, &reply));
   show(reply);
-  const shmtensor_status status = shmtensor_client_call(client, v, LONG, &reply);
-  (void)printf("%s: %s\n", shmtensor_status_name(status), shmtensor_message());
+  for (int i = 0; i < 3; i++) {
+    const shmtensor_status status = shmtensor_client_call(client, v, LONG, &reply);
+    (void)printf("%s: %s\n", shmtensor_status_name(status), shmtensor_message());
+  }
   shmtensor_value_free(v);
+}
+
+static void do_barrier(shmtensor_service* service, const char* name) {
+  shmtensor_barrier* barrier = NULL;
+  int is_last = -1;
+  CHECK(shmtensor_barrier_open(service, name, 2, &barrier));
+  say("ready");
+  CHECK(shmtensor_barrier_wait(barrier, LONG, &is_last));
+  say(is_last ? "1" : "0");
+  CHECK(shmtensor_barrier_wait(barrier, LONG, NULL));
 }
 
 static void do_events(shmtensor_service* service, const char* name) {
@@ -296,7 +308,7 @@ static const struct {
   void (*run)(shmtensor_service* service, const char* name);
 } verbs[] = {{"put", do_put},         {"get", do_get},     {"publish", do_publish}, {"attach", do_attach},
              {"loan", do_loan},       {"serve", do_serve}, {"call", do_call},       {"subscribe", do_subscribe},
-             {"events", do_events},   {"hold", do_hold}};
+             {"events", do_events},   {"hold", do_hold},   {"barrier", do_barrier}};
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;

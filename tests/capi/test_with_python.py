@@ -189,11 +189,35 @@ def test_server_in_python_answers_c(service: Service, peer: Start) -> None:
         request.reply([request.value, "thanks"])
         (request,) = server.take(timeout=WAIT_S)
         request.fail("not again")
+        (request,) = server.take(timeout=WAIT_S)
+        with request:
+            raise ValueError("it is bad", 3)
+        (request,) = server.take(timeout=WAIT_S)
+        with request:
+            raise LookupError("\udc80 is no text")
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert program.rest() == [f"[{EXAMPLE}, 'thanks']", "SHMTENSOR_E_REMOTE: not again"]
+    assert program.rest() == [
+        f"[{EXAMPLE}, 'thanks']",
+        "SHMTENSOR_E_REMOTE: not again",
+        "SHMTENSOR_E_REMOTE: ValueError: ('it is bad', 3)",
+        "SHMTENSOR_E_REMOTE: LookupError: \\udc80 is no text",
+    ]
     thread.join()
+
+
+def test_barrier_has_parties_of_both_languages(service: Service, peer: Start) -> None:
+    barrier = service.Barrier("b", 2)
+    program = peer("barrier", "b")
+    assert program.line() == "ready"
+    waiting.until(lambda: barrier.n_waiting == 1)
+    assert barrier.wait(timeout=WAIT_S), "the last one"
+    assert program.line() == "0"
+    waiting.until(lambda: barrier.n_waiting == 1)
+    os.kill(program.process.pid, signal.SIGKILL)
+    program.process.wait(WAIT_S)
+    waiting.until(lambda: barrier.n_waiting == 0)
 
 
 def test_value_of_c_is_attached_by_python(service: Service, peer: Start) -> None:

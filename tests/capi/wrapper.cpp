@@ -86,6 +86,24 @@ static void calls(Service& service) {
   CHECK(thrown([&] { (void)server.take(0); }) == SHMTENSOR_E_EMPTY);
 }
 
+static void several(Service& service) {
+  Queue queue = service.queue("any");
+  Event event = service.event("e");
+  Server server = service.server("s");
+  Subscription subscription = service.topic("t").subscribe();
+  CHECK(thrown([&] { (void)wait_any({queue, subscription, event, server}, 0.01); }) == SHMTENSOR_E_TIMEOUT);
+  queue.put(Value::of(1));
+  const std::vector<std::size_t> ready = wait_any({event, queue, event.fileno(), server.fileno(), queue.fileno()});
+  CHECK(!ready.empty() && ready[0] == 1);
+  CHECK(thrown([&] { (void)wait_any({Queue()}, 0); }) == SHMTENSOR_E_VALUE);
+}
+
+static void barriers(Service& service) {
+  Barrier alone = service.barrier("alone", 1), two = service.barrier("two", 2);
+  CHECK(alone.wait() && alone.n_waiting() == 0);
+  CHECK(thrown([&] { (void)two.wait(0.01); }) == SHMTENSOR_E_TIMEOUT && two.n_waiting() == 0);
+}
+
 static void locks(Service& service) {
   Event event = service.event("e");
   event.set();
@@ -109,6 +127,8 @@ int main(int argc, char** argv) {
   topics(service);
   calls(service);
   locks(service);
+  several(service);
+  barriers(service);
   std::puts("done");
   return 0;
 }

@@ -177,6 +177,7 @@ typedef struct server_object {
   shmt__ring* ring; /* owned */
   int mode;
 } server_object;
+SHMT_BEGINS_WITH_RING(server_object);
 
 static void end_server(void* object) {
   server_object* s = object;

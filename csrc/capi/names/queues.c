@@ -14,6 +14,7 @@ typedef struct queue_object {
   int mode;
   atomic_uint n_refs; /* its handle and its deliveries */
 } queue_object;
+SHMT_BEGINS_WITH_RING(queue_object);
 
 #define USE_QUEUE(name, handle) SHMT_USE(queue_object, name, SHMT_HANDLE_QUEUE, handle)
 

@@ -139,25 +139,44 @@ static void end_loan(void* object) {
   free(l);
 }
 
-shmtensor_status shmtensor_topic_loan(shmtensor_topic* topic, DLDataType dtype, int ndim, const int64_t* shape,
-                                      shmtensor_loan** out) {
+static shmtensor_status take_loan(const char* function, const shmt__handle_use* use, DLDataType dtype, int ndim,
+                                  const int64_t* shape, double timeout, shmtensor_loan** out) {
   shmt__geometry g;
-  uint64_t nbytes = 0;
+  uint64_t nbytes = 0, deadline_ns = 0;
   void* handle = NULL;
+  bool again = true;
+  topic_object* t = use->object;
   SHMT_AUTO(shmt_storage) s = NULL;
   SHMT_AUTO(shmtensor_value) value = NULL;
-  USE_TOPIC(t, topic);
-  SHMT_NEED(out);
-  SHMT_PASS(shmt__geometry_of(__func__, dtype, ndim, shape, &g, &nbytes));
-  SHMT_PUBLIC_TRY(shmt__storage_create_in(t->topic->log->session, nbytes, &s));
+  SHMT_NEED_THAT(out != NULL, "%s(): out is NULL", function);
+  SHMT_PASS(shmt__geometry_of(function, dtype, ndim, shape, &g, &nbytes));
+  SHMT_PASS(shmt__deadline_of_timeout(function, timeout, &deadline_ns));
+  while (again) {
+    const shmt_status status = shmt__storage_create_in(t->topic->log->session, nbytes, &s);
+    SHMT_PASS(shmt__public_room(function, use, status, deadline_ns, &again));
+  }
   SHMT_PUBLIC_TRY(shmt__value_of_tensor(s, &g, &value));
   loan_object* l = calloc(1, sizeof *l);
-  if (l == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);
+  if (l == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", function);
   l->topic = retain_topic(t);
   l->value = SHMT_TAKE(value);
   SHMT_PASS(shmt__handle_open(SHMT_HANDLE_LOAN, l, end_loan, &handle));
   *out = handle;
   return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_topic_loan(shmtensor_topic* topic, DLDataType dtype, int ndim, const int64_t* shape,
+                                      shmtensor_loan** out) {
+  USE_TOPIC(t, topic);
+  (void)t;
+  return take_loan(__func__, &t_use, dtype, ndim, shape, 0, out);
+}
+
+shmtensor_status shmtensor_topic_loan_within(shmtensor_topic* topic, DLDataType dtype, int ndim, const int64_t* shape,
+                                             double timeout, shmtensor_loan** out) {
+  USE_TOPIC(t, topic);
+  (void)t;
+  return take_loan(__func__, &t_use, dtype, ndim, shape, timeout, out);
 }
 
 shmtensor_status shmtensor_loan_data(shmtensor_loan* loan, void** out, size_t* out_nbytes) {
@@ -182,10 +201,11 @@ shmtensor_status shmtensor_loan_close(shmtensor_loan* loan) { return SHMT_CLOSE(
 /* --- subscriptions --- */
 
 typedef struct subscription_object {
-  topic_object* topic;     /* a reference */
-  shmt__ring* ring; /* owned */
+  shmt__ring* ring;    /* owned */
+  topic_object* topic; /* a reference */
   int mode;
 } subscription_object;
+SHMT_BEGINS_WITH_RING(subscription_object);
 
 #define USE_SUBSCRIPTION(name, handle) SHMT_USE(subscription_object, name, SHMT_HANDLE_SUBSCRIPTION, handle)
 

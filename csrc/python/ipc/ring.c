@@ -334,6 +334,10 @@ static PyObject* ring_fileno(PyObject* self, PyObject* data) {
   return status == SHMT_OK ? PyLong_FromLong(fd) : shmt__py_raise(status);
 }
 
+static PyObject* get_takes_pickles(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(shmt__ring_takes_pickles(((shmt__py_ring*)self)->ring));
+}
 static PyObject* get_n_lost(PyObject* self, void* unused) {
   (void)unused;
   return PyLong_FromUnsignedLongLong(
@@ -397,6 +401,7 @@ static PyMethodDef ring_methods[] = {
 static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
     {"mode", get_mode, set_mode, "Of the storages that it receives: 0 rw, 1 ro, 2 cow.", NULL},
+    {"takes_pickles", get_takes_pickles, NULL, "Whether only processes of one user have it.", NULL},
     {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
     {"n_unacknowledged", shmt__py_ring_n_unacknowledged, NULL, "Messages that were taken and not acknowledged.", NULL},
     {"n_dead_letters", shmt__py_ring_n_dead_letters, NULL, "Messages that were delivered in vain too often.", NULL},

@@ -314,6 +314,10 @@ static PyObject* get_is_open(PyObject* self, void* unused) {
   (void)unused;
   return PyBool_FromLong(((request_object*)self)->is_open);
 }
+static PyObject* get_takes_pickles(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(shmt__ring_takes_pickles(&((request_object*)self)->call.line));
+}
 static PyObject* get_is_wanted(PyObject* self, void* unused) {
   request_object* o = (request_object*)self;
   (void)unused;
@@ -431,6 +435,7 @@ static PyGetSetDef request_getset[] = {
     {"_server", get_server, NULL, "Whose request it is.", NULL},
     {"_is_open", get_is_open, NULL, "Whether it was not answered yet.", NULL},
     {"_is_wanted", get_is_wanted, NULL, "Whether the client still waits.", NULL},
+    {"_takes_pickles", get_takes_pickles, NULL, "Whether the client is a process of the same user.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot request_slots[] = {
