@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from queue import Empty
+from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
+from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, received
 
@@ -34,6 +35,8 @@ __all__ = ["OVERFLOWS", "Loan", "Subscription", "Topic"]
 #: What happens when a subscriber has no room; the position is the C code.
 OVERFLOWS = ("drop_oldest", "block", "drop_newest")
 _MOST = 65536
+#: How long `apublish` lets others run before it looks for room again; `publish` looks as often.
+_SHORT_PAUSE_S, _LONG_PAUSE_S = 0.001, 0.01
 
 
 class Topic(Generic[_T]):
@@ -42,7 +45,8 @@ class Topic(Generic[_T]):
     Everybody who subscribes gets every message that is published from then on. The payload is in
     memory once, however many subscribers there are: tensors in the service's memory (from `loan`,
     `Service.empty`, attached with ``"rw"``, or received) go as they are, and all others are copied
-    there once. All subscribers see the messages in one order.
+    there once. All subscribers see the messages in one order. Each message arrives at most once: a
+    publisher that is killed in the middle of `publish` has reached some of them and not the others.
 
     The first process that asks for the name makes the topic and decides *history*, *depth* and
     *overflow*. It lives as long as any process has it open; with *persist* until it is unpublished.
@@ -121,6 +125,36 @@ class Topic(Generic[_T]):
             value._publish_to(self, timeout)
         else:
             self._topic.publish(value, timeout, False)
+
+    async def apublish(self, value: _T, timeout: float | None = None) -> None:
+        """Publish as `publish` does; other asyncio tasks run while a subscriber has no room.
+
+        The value is packed once, before other tasks run. Arguments and errors are those of
+        `publish`. When the task is cancelled while it waits, nobody has got the value.
+        """
+        self._check_open()
+        if isinstance(value, Loan):
+            await value._publish_to_async(self, timeout)
+        else:
+            await self._publish_async(value, timeout)
+
+    async def _publish_async(self, value: object, timeout: float | None) -> None:
+        import asyncio  # programs that await have imported it; others need not load it
+
+        deadline = deadline_of(timeout)
+        packed = self._topic.pack(value)
+        pause = _SHORT_PAUSE_S
+        while True:
+            self._check_open()
+            left = left_until(deadline)
+            try:
+                self._topic.publish(packed, 0.0, False)
+                return
+            except Full:  # or others publish at this moment
+                if left == 0.0:
+                    raise
+            await asyncio.sleep(pause if left is None else min(pause, left))
+            pause = min(2 * pause, _LONG_PAUSE_S)
 
     def _publish_forwarded(self, value: object, timeout: float | None) -> None:
         """Publish what comes from another machine; see `_subscribe_to_local`."""
@@ -256,6 +290,8 @@ class Loan:
         with topic.loan(480, 640, 3, dtype="uint8", as_="numpy") as frame:
             camera.read_into(frame)
 
+    ``async with`` does the same, and other asyncio tasks run while a subscriber has no room.
+
     Attributes:
         value: The tensor or array. Once it is published, subscribers see what is written there.
     """
@@ -269,13 +305,31 @@ class Loan:
         """Publish the memory, once; otherwise like `Topic.publish`."""
         self._topic.publish(self, timeout)
 
+    async def apublish(self, timeout: float | None = None) -> None:
+        """Publish the memory, once; otherwise like `Topic.apublish`."""
+        await self._topic.apublish(self, timeout)
+
     def _publish_to(self, topic: Topic[Any], timeout: float | None) -> None:
+        with self._publishing(topic):
+            topic._topic.publish(self.value, timeout, False)
+
+    async def _publish_to_async(self, topic: Topic[Any], timeout: float | None) -> None:
+        with self._publishing(topic):
+            await topic._publish_async(self.value, timeout)
+
+    @contextlib.contextmanager
+    def _publishing(self, topic: Topic[Any]) -> Iterator[None]:
+        """Count as published, unless the block raises."""
         if topic is not self._topic:
             raise ValueError(f"a loan of {self._topic!r} is published there, not in {topic!r}")
         if self._is_published:
             raise RuntimeError(f"a loan of {topic!r} was published before; take another one")
-        topic._topic.publish(self.value, timeout, False)
-        self._is_published = True
+        self._is_published = True  # from now on, so that no other task publishes it meanwhile
+        try:
+            yield
+        except BaseException:
+            self._is_published = False
+            raise
 
     def __enter__(self) -> Any:
         return self.value
@@ -288,6 +342,18 @@ class Loan:
     ) -> None:
         if kind is None and not self._is_published:
             self.publish()
+
+    async def __aenter__(self) -> Any:
+        return self.value
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and not self._is_published:
+            await self.apublish()
 
     def __repr__(self) -> str:
         state = "published" if self._is_published else "not published yet"

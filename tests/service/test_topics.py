@@ -13,6 +13,7 @@ import select
 import signal
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -315,6 +316,72 @@ def test_waits(service: Service) -> None:
         return []
 
     assert asyncio.run(take()) == [1, 2]
+
+
+def test_async_publishers_let_others_run_while_there_is_no_room(service: Service) -> None:
+    frames = service.Topic("frames", depth=1, overflow="block")
+    subscription = frames.subscribe(as_="numpy")
+
+    async def run() -> list[Any]:
+        await frames.apublish(1)
+        with pytest.raises(queue.Full):
+            await frames.apublish(2, timeout=0)
+        with pytest.raises(queue.Full):
+            await frames.apublish(2, timeout=0.02)
+        given_up = asyncio.ensure_future(frames.apublish(2))
+        await asyncio.sleep(0.02)
+        assert not given_up.done(), "it waits, and this task runs"
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        late = frames.loan(3, dtype="uint8", as_="numpy")
+        with pytest.raises(queue.Full):
+            await late.apublish(timeout=0.01)
+        assert "not published yet" in repr(late)
+        several = asyncio.gather(*(frames.apublish(i) for i in (3, 4)), fill())
+        taken = [await subscription.aget() for _ in range(4)]
+        await several
+        return taken
+
+    async def fill() -> None:
+        loan = frames.loan(3, dtype="uint8", as_="numpy")
+        async with loan as frame:
+            frame[:] = 7
+        with pytest.raises(RuntimeError, match="published before"):
+            await loan.apublish()
+
+    taken = asyncio.run(run())
+    assert taken[0] == 1
+    assert sorted(v for v in taken[1:] if isinstance(v, int)) == [3, 4]
+    assert [v.tolist() for v in taken if not isinstance(v, int)] == [[7, 7, 7]]
+    assert frames.n_published == 4
+    frames.close()
+    with pytest.raises(ValueError, match="used after close"):
+        asyncio.run(frames.apublish(1))
+
+
+def test_async_publisher_forgets_a_killed_subscriber(
+    service: Service, run: type[programs.Program]
+) -> None:
+    frames = service.Topic("frames", depth=1, overflow="block")
+    program = run(
+        "import sys; from shmtensor.service import Service; "
+        "s = Service(sys.argv[1]).Topic('frames').subscribe(); "
+        "print('ready', flush=True); sys.stdin.read()",
+        service._name,
+    )
+    assert program.line() == "ready"
+
+    async def publish() -> None:
+        await frames.apublish(1)
+        waits = asyncio.ensure_future(frames.apublish(2))
+        await asyncio.sleep(0.02)
+        assert not waits.done()
+        program.kill()
+        await asyncio.wait_for(waits, programs.WAIT_S)
+
+    asyncio.run(publish())
+    assert frames.n_published == 2
 
 
 def test_closing_ends_a_wait_of_another_thread(service: Service) -> None:

@@ -88,12 +88,20 @@ static bool arguments(const char* name, Py_ssize_t n, Py_ssize_t expected) {
   return false;
 }
 
-/* publish(obj, timeout, is_forwarded) */
+/* pack(obj) */
+static PyObject* topic_pack(PyObject* self, PyObject* obj) {
+  const topic_object* o = (topic_object*)self;
+  return (PyObject*)shmt__py_packed_message_of(obj, o->topic->log, o->adopts);
+}
+
+/* publish(obj, timeout, is_forwarded): obj may be what pack() has returned */
 static PyObject* topic_publish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   topic_object* o = (topic_object*)self;
   uint64_t deadline_ns;
   if (!arguments("publish", n, 3) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
-  shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->topic->log, o->adopts);
+  shmt__py_packed_message* p = shmt__py_is_packed_message(args[0])
+                                   ? (shmt__py_packed_message*)Py_NewRef(args[0])
+                                   : shmt__py_packed_message_of(args[0], o->topic->log, o->adopts);
   if (p == NULL) return NULL;
   shmt__outgoing_message view = shmt__py_packed_message_view(p);
   if (args[2] == Py_True) view.flags |= SHMT_RING_FORWARDED;
@@ -194,8 +202,10 @@ static int set_adopts(PyObject* self, PyObject* value, void* unused) {
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef topic_methods[] = {
+    {"pack", topic_pack, METH_O, "pack(obj)\n--\n\nPickle into a packed message."},
     {"publish", FAST(topic_publish),
-     "publish(obj, timeout, is_forwarded)\n--\n\nPickle and publish; is_forwarded: it comes from another machine."},
+     "publish(obj, timeout, is_forwarded)\n--\n\nPickle and publish, or publish a packed message; is_forwarded: it "
+     "comes from another machine."},
     {"subscribe", FAST(topic_subscribe),
      "subscribe(timeout, mode, only_local)\n--\n\nA _Ring that gets what is published, or only what is published "
      "on this machine; mode: of received storages."},
