@@ -48,6 +48,8 @@ _ANSWER_S = 5.0
 
 _NAMES = (
     ("topic", "a topic, in both directions"),
+    ("topic-out", "a topic whose messages go to the other machine"),
+    ("topic-in", "a topic whose messages come from the other machine"),
     ("value", "a value that programs of this machine publish"),
     ("call", "a name whose servers are on this machine"),
     ("remote-value", "a value that programs of the other machine publish"),
@@ -124,6 +126,8 @@ def _run(arguments: argparse.Namespace, service: Service) -> int:
         connect=arguments.connect,
         listen=arguments.listen,
         topics=arguments.topic,
+        topics_out=arguments.topic_out,
+        topics_in=arguments.topic_in,
         values=arguments.value,
         calls=arguments.call,
         remote_values=arguments.remote_value,
@@ -209,6 +213,8 @@ def _lines(status: dict[str, Any]) -> list[str]:
         lines.append(f"  others are there, with other partners: {', '.join(status['waiting'])}")
     if status["n_damaged"]:
         lines.append(f"  {status['n_damaged']} frames refused: {printable(status['last_error'])}")
+    if status["n_dropped"]:
+        lines.append(f"  {status['n_dropped']} greetings dropped: too many came at once")
     lines += table(_HEADS, [_row(row) for row in status["names"]], indent="  ")
     lines += [
         f"  {printable(row['name'])}: {printable(row['last_error'])}"

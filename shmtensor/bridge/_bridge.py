@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shmtensor import service as _service
 from shmtensor._core._fork_locks import free_in_child
@@ -37,9 +38,10 @@ class Bridge:
     """Forwards topics, values and calls between a service of this machine and one of another.
 
     A bridge runs on each of the two machines. Both name what they share, and nothing else crosses:
-    a topic goes in both directions; a value or the servers of a name belong to one of the machines,
-    whose bridge names it in *values* or *calls*, and the other one in *remote_values* or
-    *remote_calls*. A message crosses once, however many subscribers there are, and no pickle ever.
+    a topic goes in both directions, or in one; a value or the servers of a name belong to one of
+    the machines, whose bridge names it in *values* or *calls*, and the other one in
+    *remote_values* or *remote_calls*. A message crosses once, however many subscribers there are,
+    and no pickle ever.
     ``docs/bridge.md`` says what is promised.
 
     A ``with`` block starts the bridge and ends it. It works in threads of its own.
@@ -50,6 +52,9 @@ class Bridge:
             ``"tcp/192.168.1.7:7447"``.
         listen: Where to listen for the other bridge: ``"tcp/0.0.0.0:7447"``.
         topics: Topics, in both directions.
+        topics_out: Topics whose messages go to the other machine, and not back: it names them in
+            *topics_in*.
+        topics_in: Topics whose messages come from the other machine, and do not go there.
         values: Values that programs of this machine publish.
         calls: Names whose servers are on this machine.
         remote_values: Values that programs of the other machine publish.
@@ -72,6 +77,8 @@ class Bridge:
         connect: str | Sequence[str] = (),
         listen: str | Sequence[str] = (),
         topics: Iterable[str] = (),
+        topics_out: Iterable[str] = (),
+        topics_in: Iterable[str] = (),
         values: Iterable[str] = (),
         calls: Iterable[str] = (),
         remote_values: Iterable[str] = (),
@@ -94,14 +101,16 @@ class Bridge:
         self._started: list[Endpoint] = []
         self._answers: Server | None = None
         place = Place(self._status.id, self._service, prefix, max_bytes, self._fail)
-        made: list[tuple[type[Any], Iterable[str]]] = [
+        made: list[tuple[Callable[[Place, str], Endpoint], Iterable[str]]] = [
             (TopicEndpoint, topics),
+            (functools.partial(TopicEndpoint, takes=False), topics_out),
+            (functools.partial(TopicEndpoint, sends=False), topics_in),
             (ValueEndpoint, values),
             (RemoteValueEndpoint, remote_values),
             (CallEndpoint, calls),
             (RemoteCallEndpoint, remote_calls),
         ]
-        self._endpoints: list[Endpoint] = [cls(place, n) for cls, names in made for n in names]
+        self._endpoints: list[Endpoint] = [make(place, n) for make, names in made for n in names]
         self._check_names()
         self._takers: dict[tuple[str, str], Callable[[Frame], None]] = {
             (kind, endpoint.name): take

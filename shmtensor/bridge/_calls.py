@@ -32,7 +32,8 @@ __all__ = ["CallEndpoint", "RemoteCallEndpoint"]
 
 _MOST = 128
 _MOST_BYTES = 256 << 20
-_LOST = "the link to the other machine is lost"
+_LOST = "the link to the other machine is lost: its bridge has gone, or cannot be reached"
+_NOBODY = "there is no link to the other machine yet"
 
 #: Exceptions that are made anew from their text.
 _KNOWN: dict[str, type[Exception]] = {
@@ -70,9 +71,9 @@ class RemoteCallEndpoint(Endpoint):
 
     def __init__(self, place: Place, name: str) -> None:
         super().__init__(place, name, "remote call")
-        self._is_up = False
+        self._is_up = self._was_up = False
         self._serial = 0
-        self._changed = free_in_child(Condition())  # guards the two above and those under way
+        self._changed = free_in_child(Condition())  # guards all above and those under way
         self._under_way: dict[int, tuple[Request, int]] = {}  # with the bytes that were sent
         self._nbytes = 0
         self._replies = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
@@ -124,7 +125,7 @@ class RemoteCallEndpoint(Endpoint):
             return
         with self._changed:
             if not self._is_up:
-                request.fail(ServerLostError(_LOST))
+                request.fail(ServerLostError(_LOST if self._was_up else _NOBODY))
                 return
             self._serial += 1
             serial = self._serial
@@ -182,7 +183,7 @@ class RemoteCallEndpoint(Endpoint):
     def up(self, partner: str, accepted: int, worked_off: int) -> None:
         """Send requests."""
         with self._changed:
-            self._is_up = True
+            self._is_up = self._was_up = True
 
     def down(self) -> None:
         """Let the calls fail that are under way."""

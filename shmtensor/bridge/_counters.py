@@ -56,6 +56,7 @@ class BridgeStatus:
         n_ups: How often it came up.
         waiting: Ids of other bridges that are there and have no partner here.
         n_damaged: Frames that belong to no name here, or are none.
+        n_dropped: Greetings that came while too many others waited.
         last_error: Why, the last time.
         names: The counters of each name.
     """
@@ -67,6 +68,7 @@ class BridgeStatus:
     n_ups: int = 0
     waiting: list[str] = field(default_factory=list)
     n_damaged: int = 0
+    n_dropped: int = 0
     last_error: str = ""
     names: list[NameStatus] = field(default_factory=list)
 

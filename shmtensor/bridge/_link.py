@@ -13,24 +13,26 @@ that comes back after a cut sends what did not arrive (`shmtensor/bridge/_stream
 
 Threads: Zenoh calls `_on_sample` for each frame, one after the other. It checks the header and
 hands the frame to whoever waits for it, and never waits itself: the link's keep-alive messages
-come by the same way. Who comes and goes is worked off by a thread of its own, which may wait for
-the network.
+come by the same way. Who comes and goes, and what they say, is worked off by a thread of its own,
+which may wait for the network (`shmtensor/bridge/_greetings.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import queue
 import re
 import secrets
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from shmtensor.bridge import _format
 from shmtensor.bridge._counters import BridgeStatus
 from shmtensor.bridge._format import Damaged
+from shmtensor.bridge._greetings import Greeting, Greetings
+from shmtensor.service._deadlines import left_until
 
 __all__ = ["Frame", "Link", "Listener", "new_id", "zenoh"]
 
@@ -38,7 +40,6 @@ _ROOT = f"shmtensor/bridge/{_format.FORMAT}"
 _LEASE_MS = 3000  # a partner from whom nothing comes for so long is gone
 _RETRY_S = 1.0  # how often a hello is repeated that nobody has answered
 _RETRY_MS = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
-_MOST_OTHERS = 1000  # bridges that are seen
 _HEADROOM = 1 << 20  # of a message of Zenoh, beside the payload
 
 
@@ -159,15 +160,11 @@ class Link:
         self._config = (connect, listen, config, most_bytes)
         self._listener, self._status, self._failed = listener, status, failed
         self._me = status.id
-        self._alive: set[str] = set()
+        self._greetings = Greetings()
         self._chosen = ""
         self._last = ""
         # How often we chose; and which of its own attempts the partner was at, when last heard.
         self._attempt = self._heard = 0
-        #: What is to be worked off; None ends the thread.
-        self._events: queue.SimpleQueue[tuple[str, str, dict[str, Any]] | None] = (
-            queue.SimpleQueue()
-        )
         self._thread = threading.Thread(target=self._work, name="shmtensor-link", daemon=True)
         self._is_closed = False
 
@@ -225,11 +222,13 @@ class Link:
             if not _format.is_id(sender):
                 raise Damaged(f"a frame of {sender!r:.80}")
             if header["kind"] == "hello":
-                self._events.put(("hello", sender, header))
+                _check_hello(sender, header)
             elif sender != self._chosen:
                 raise Damaged(f"a frame of {sender}, which is not the partner")
-            elif header["kind"] == "ask":
-                self._events.put(("asks", sender, header))
+            if header["kind"] in ("hello", "ask"):
+                nbytes = len(sample.attachment)
+                self._greetings.put(Greeting(header["kind"], sender, header, nbytes))
+                self._status.n_dropped = self._greetings.n_dropped
             else:
                 self._listener.frame(Frame(header, sample.payload))
         except Damaged as error:
@@ -246,56 +245,51 @@ class Link:
         if other == self._me or not _format.is_id(other):
             return
         is_there = sample.kind == zenoh().SampleKind.PUT
-        self._events.put(("comes" if is_there else "goes", other, {}))
+        (self._greetings.comes if is_there else self._greetings.goes)(other)
 
     # --- partners: Note [Partners] ---
 
     def _work(self) -> None:
         try:
-            while True:
-                try:
-                    event = self._events.get(timeout=_RETRY_S if self._chosen else None)
-                except queue.Empty:
+            look_s = time.monotonic() + _RETRY_S
+            while self._greetings.wait(left_until(look_s) if self._chosen else None):
+                if self._greetings.take_change():
+                    self._happened()
+                if time.monotonic() >= look_s:  # also while others come and go all the time
                     self._look_after()
-                    continue
-                if event is None:
-                    return
-                self._happened(*event)
+                    look_s = time.monotonic() + _RETRY_S
         except BaseException as error:
             self._failed(error)
 
     def _look_after(self) -> None:
-        """Nothing has happened for a moment: say again what has had no effect."""
+        """Say again what has had no effect."""
+        if not self._chosen:
+            return
         if not self._status.is_up:
             self._say_hello(answers=False)
         elif self._listener.is_stalled():
             # Behind all that is under way, so that the answer covers that.
             self.send(_format.write_header("ask"))
 
-    def _happened(self, what: str, other: str, hello: dict[str, Any]) -> None:
-        if what == "goes":
-            self._gone(other)
-        elif what == "comes" and len(self._alive) < _MOST_OTHERS:
-            self._alive.add(other)
+    def _happened(self) -> None:
+        if self._greetings.take_gone():
+            self._chosen = ""
+            self._set_down()
         if not self._chosen:
             self._choose()
-        if what == "hello":
-            self._greeted(other, hello)
-        if what == "asks" and other == self._chosen:
-            self._say_hello(answers=True)
-        self._status.waiting = sorted(self._alive - {self._chosen})
-
-    def _gone(self, other: str) -> None:
-        self._alive.discard(other)
-        if other != self._chosen:
-            return
-        self._chosen = ""
-        self._set_down()
+        while (greeting := self._greetings.take()) is not None:
+            if greeting.sender != self._chosen:
+                continue
+            if greeting.what == "hello":
+                self._greeted(greeting.header)
+            else:
+                self._say_hello(answers=True)
+        self._status.waiting = self._greetings.others()
 
     def _choose(self) -> None:
-        if not self._alive:
+        chosen = self._greetings.choose(self._last)
+        if not chosen:
             return
-        chosen = self._last if self._last in self._alive else min(self._alive)
         if chosen != self._last:
             self._listener.chosen(chosen)
         self._last = self._chosen = chosen
@@ -314,14 +308,7 @@ class Link:
         )
         self.send(header, urgent=True)
 
-    def _greeted(self, other: str, hello: dict[str, Any]) -> None:
-        same = (hello["format"], hello["byte_order"]) == (_format.FORMAT, _format.BYTE_ORDER)
-        if not same:
-            text = f"format {hello['format']} and byte order {hello['byte_order']!r:.20}"
-            self._count_damage(Damaged(f"the bridge {other} has {text}"))
-            return
-        if other != self._chosen:
-            return
+    def _greeted(self, hello: dict[str, Any]) -> None:
         is_new, self._heard = hello["attempt"] != self._heard, hello["attempt"]
         if not self._status.is_up:
             # An answer says that our frames reach it; its own first hello does not.
@@ -358,7 +345,7 @@ class Link:
         if self._is_closed:
             return
         self._is_closed = True
-        self._events.put(None)
+        self._greetings.end()
         session = getattr(self, "_session", None)
         if session is not None:
             with contextlib.suppress(zenoh().ZError):
@@ -372,6 +359,12 @@ def _header_of(sample: Any) -> dict[str, Any]:
     if len(attachment) > _format.MOST_HEADER:
         raise Damaged(f"a header of {len(attachment)} bytes")
     return _format.read_header(attachment.to_bytes())
+
+
+def _check_hello(sender: str, hello: dict[str, Any]) -> None:
+    if (hello["format"], hello["byte_order"]) != (_format.FORMAT, _format.BYTE_ORDER):
+        text = f"format {hello['format']} and byte order {hello['byte_order']!r:.20}"
+        raise Damaged(f"the bridge {sender} has {text}")
 
 
 def new_id() -> str:

@@ -1,4 +1,4 @@
-"""Topics, in both directions: what is published on one machine is published on the other.
+"""Topics, in one direction or both: what is published on one machine is published on the other.
 
 The bridge subscribes to what is published on its machine and publishes what comes as forwarded,
 so that nothing comes back: Note [Forwarded messages] in csrc/ipc/topic/topic_layout.h. Its
@@ -26,10 +26,18 @@ _WINDOW = 16
 
 
 class TopicEndpoint(Endpoint):
-    """A topic."""
+    """A topic.
 
-    def __init__(self, place: Place, name: str) -> None:
+    Args:
+        place: As of the base.
+        name: On the link.
+        sends: Whether what is published here goes there.
+        takes: Whether what is published there comes here.
+    """
+
+    def __init__(self, place: Place, name: str, *, sends: bool = True, takes: bool = True) -> None:
         super().__init__(place, name, "topic")
+        self._sends, self._takes = sends, takes
         self._subscription: Subscription[Any] | None = None
         self._topic: Any = None
 
@@ -37,7 +45,8 @@ class TopicEndpoint(Endpoint):
         """Start a thread for each direction."""
         self._out = Outbox(self.place.link, self.counted, _WINDOW)
         self._in = Incoming(self.place.link, self._acknowledgement, _WINDOW, self.place.most_bytes)
-        self.run(self._forward, "topic")
+        if self._sends:
+            self.run(self._forward, "topic")
         self.run(self._publish, "topic-in")
 
     def _acknowledgement(self, seq: int, used: bool) -> bytes:
@@ -93,7 +102,11 @@ class TopicEndpoint(Endpoint):
             def publish(value: Any, settings: list[Any] = settings) -> None:
                 self._publish_here(self._open(settings), value)
 
-            used = self.used(frame, publish)
+            if self._takes:
+                used = self.used(frame, publish)
+            else:  # the partner is to know, and not to wait for room
+                self.refuse(ValueError("messages of this topic do not come to this machine"))
+                used = False
             if self.is_stopped:
                 return
             self._in.worked_off(frame, used)

@@ -10,6 +10,7 @@ import itertools
 import json
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +105,42 @@ def test_the_history_goes_over_and_does_not_come_back(services: Services) -> Non
         # What the first pair has brought is not sent back by the second one.
         waiting.until(lambda: here.n_published == 2)
         assert machines.named(pair.there.bridge, "map").n_sent == 1
+
+
+def test_a_topic_goes_in_one_direction(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, topics_out=["frames"], topics_in=["orders"])
+    second = Bridge(there, connect=address, topics_in=["frames"], topics_out=["orders"])
+    with machines.linked(first, second):
+        frames, orders = here.Topic("frames", depth=4), there.Topic("orders", depth=4)
+        waiting.until(lambda: frames.n_subscribers == 1 and orders.n_subscribers == 1)
+        seen, ordered = there.Topic("frames").subscribe(), here.Topic("orders").subscribe()
+        here_seen = frames.subscribe()
+        frames.publish("a frame")
+        orders.publish("an order")
+        assert (seen.get(S), ordered.get(S)) == ("a frame", "an order")
+        there.Topic("frames").publish("stays there")
+        frames.publish("the next")
+        assert [seen.get(S), seen.get(S)] == ["stays there", "the next"]
+        assert [here_seen.get(S), here_seen.get(S)] == ["a frame", "the next"]
+        assert machines.named(second, "frames").n_sent == 0
+
+
+def test_a_partner_that_sends_what_is_not_to_come_is_told(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, topics_out=["frames"])
+    second = Bridge(there, connect=address, topics=["frames"])
+    with machines.linked(first, second):
+        topic = there.Topic("frames", depth=4, overflow="block")
+        waiting.until(lambda: topic.n_subscribers == 1)
+        for i in range(40):  # more than a window: nobody waits for ever
+            topic.publish(i, timeout=S)
+        waiting.until(lambda: machines.named(second, "frames").n_refused == 40)
+        assert "could not use" in machines.named(second, "frames").last_error
+        assert "do not come" in machines.named(first, "frames").last_error
+        assert "frames" not in here.list()
 
 
 def test_what_cannot_be_sent_is_counted_and_the_next_goes(services: Services) -> None:
@@ -305,6 +342,37 @@ def test_a_server_learns_that_nobody_waits(services: Services) -> None:
                 client.call(1, 0.1)
             (request,) = slow.take(timeout=S)
             waiting.until(lambda: not request.is_wanted)
+
+
+def test_calls_without_a_partner_fail_at_once(services: Services) -> None:
+    there = services[1]
+    remote = Bridge(there, connect=machines.free_address(), remote_calls=["slow"])
+    with remote, there.Client("slow") as client:
+        with pytest.raises(ServerLostError, match="there is no link to the other machine yet"):
+            client.call(1)
+
+
+def test_calls_end_when_the_bridge_there_is_killed(
+    services: Services, run: type[service_programs.Program]
+) -> None:
+    here, there = services
+    address = machines.free_address()
+    with Bridge(here, listen=address, remote_calls=["there"]) as first:
+        program = run(
+            "import sys; from shmtensor.bridge import Bridge; "
+            "from shmtensor.service import Service; "
+            "bridge = Bridge(Service(sys.argv[1]), connect=sys.argv[2], calls=['there']); "
+            "bridge.start(); bridge.wait_up(); print('up', flush=True); sys.stdin.read()",
+            *(there._name, address),
+        )
+        assert program.line() == "up"
+        assert first.wait_up(S)
+        with there.Server("there") as server, here.Client("there") as client:
+            future = client.submit(1)  # without a timeout
+            server.take(timeout=S)
+            program.kill()
+            with pytest.raises(ServerLostError, match="its bridge has gone"):
+                future.result(S)
 
 
 def test_calls_fail_when_the_link_is_lost(services: Services) -> None:
@@ -534,6 +602,98 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
             token.undeclare()
         assert topic.n_published == before + 1
         assert bridge.wait_down(S)
+
+
+def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import zenoh
+
+    from shmtensor.bridge import _greetings
+    from shmtensor.bridge._format import write_header
+    from shmtensor.bridge._link import _configuration
+
+    address = machines.free_address()
+    first = Bridge(services[0], listen=address, topics=["frames"])
+    waiting_greetings = first._link._greetings
+    slow, most = threading.Event(), 0
+    happened = first._link._happened
+
+    def happens_slowly() -> None:
+        nonlocal most
+        slow.wait(0.01)
+        most = max(most, len(waiting_greetings._waiting))
+        happened()
+
+    monkeypatch.setattr(first._link, "_happened", happens_slowly)
+    header = write_header(
+        "hello",
+        format=1,
+        byte_order=sys.byteorder,
+        chosen="",
+        answers=False,
+        attempt=1,
+        received=[],
+    )
+    with first, zenoh.open(_configuration([address], [], None, 1 << 20)) as stranger:
+        me = first.status().id
+
+        def flood(n: int) -> None:
+            for i in range(n):
+                key = f"shmtensor/bridge/1/default/{me}/{i:016x}"
+                block = zenoh.CongestionControl.BLOCK
+                stranger.put(key, b"", attachment=header, congestion_control=block)
+
+        def is_known() -> bool:
+            flood(1000)
+            return first.status().n_dropped > 0
+
+        waiting.until(is_known)
+        assert most <= _greetings._MOST_WAITING
+        assert len(waiting_greetings._waiting) <= _greetings._MOST_WAITING
+        liveliness = stranger.liveliness()
+        alive = "shmtensor/bridge/1/default/alive"
+        with Bridge(services[1], connect=address, topics=["frames"]) as second:
+            # Others come and go, and talk, while the two find each other.
+            for i in range(300):
+                liveliness.declare_token(f"{alive}/{'f' * 12}{i:04x}").undeclare()
+                flood(3)
+            assert second.wait_up(S)
+            assert first.wait_up(S)
+            topic = services[0].Topic("frames")
+            waiting.until(lambda: topic.n_subscribers == 1)
+            there = services[1].Topic("frames").subscribe()
+            topic.publish("through")
+            assert there.get(S) == "through"
+    slow.set()
+
+
+def test_greetings_that_wait_are_few_and_small() -> None:
+    from shmtensor.bridge._greetings import _MOST_BYTES, Greeting, Greetings
+
+    greetings = Greetings()
+    for _ in range(10):
+        greetings.put(Greeting("hello", "a", {}, _MOST_BYTES // 4))
+    assert greetings.n_dropped == 6
+    greetings.comes("b")
+    greetings.comes("c")
+    assert greetings.take_change() and not greetings.take_change()
+    assert greetings.choose("") == "b"
+    while greetings.take() is not None:
+        pass
+    greetings.put(Greeting("hello", "c", {}, 1))
+    assert greetings.take() is None, "only the partner is heard"
+    greetings.put(Greeting("hello", "b", {}, 1))
+    greetings.goes("b")
+    greetings.comes("b")
+    assert greetings.take_gone() and not greetings.take_gone(), "a cut is noticed"
+    assert greetings.take() is None, "what it said before it went is old"
+    assert greetings.choose("b") == "b" and greetings.others() == ["c"]
+    for i in range(5000):
+        greetings.comes(f"{i}")
+    assert len(greetings.others()) <= 1000
+    greetings.end()
+    assert not greetings.wait(None)
 
 
 # --- the command ----------------------------------------------------------------------------------
