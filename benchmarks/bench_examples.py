@@ -112,7 +112,7 @@ def compare_inference_server(program: Any, options: argparse.Namespace) -> Compa
         data = load(None, options.seed)
         log, _, versions, arrays = program.measure(options, Path(folder), data)
     model = program.make_model(options.width, "torch")
-    theirs = torch_serving.serve_with_torch(options, program.serve, model, versions, arrays)
+    theirs = torch_serving.serve_with_torch(options, model, versions, arrays)
     return {
         name: Figures(log.rate, "answers/s", f"99th percentile {log.percentiles_ms()[2]:.2f} ms")
         for name, log in {"shmtensor": log, "torch": theirs}.items()

@@ -5,15 +5,23 @@
     python examples/inference_server.py --max-batch 8 --max-delay-ms 0.5
     python examples/inference_server.py --resume runs/inference-server-…
 
-The program publishes the model once, in a service of shared memory. Every worker attaches it and
-computes with the published memory, read-only. Clients put requests into one queue, as handles of
-images. A worker takes a batch of waiting requests, waiting no longer than a delay, and answers with
-handles of rows of one result. A thread of each worker waits for a newer version and attaches it; a
-batch ends with the version it began with.
+The program publishes the model once, in a service of shared memory, and starts workers and clients.
+They are programs of their own that know nothing but the service's name: start more of them in other
+terminals, or kill some.
+
+    python examples/inference_server.py --seconds 60 --service digits
+    python examples/inference_server.py --role worker --service digits
+    python examples/inference_server.py --role client --service digits
+
+Every worker attaches the model and computes with the published memory, read-only. It takes a batch
+of waiting requests, waiting no longer than a delay, and replies with rows of one result. A thread
+of each worker waits for a newer version and attaches it; a batch ends with the version it began
+with.
 
 The program publishes better versions of the model while the clients ask. They check every answer
 against its version, so a lost request, or an answer by a mixture of versions, ends the program with
-status 1. If a worker dies, another starts, and clients repeat the requests it had taken.
+status 1. If a worker is killed, another starts, and the requests it had taken go to others by
+themselves (``retry``); those of one that only hangs are asked again after half a second.
 
 latencies.csv and latencies.png have the 50th, 90th and 99th percentile over time. The last version
 answers at least 95 % of the digits correctly.
@@ -25,20 +33,21 @@ that wait no longer than a delay).
 from __future__ import annotations
 
 import argparse
-import functools
+import contextlib
 import os
+import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty
 from typing import Any
 
+import numpy as np
 from common import checkpoints
 from common.data import Dataset, load
 from common.latency import print_summary, write_files
-from common.load import STOP_SERVING, Log, Traffic
+from common.load import Checker, Log
 from common.models import library
 from common.program import (
     above_zero,
@@ -48,14 +57,21 @@ from common.program import (
     results_folder,
     run,
 )
-from common.serving import Server, traffic_of
+from common.serving import Jobs, Server
 
 import shmtensor
 from shmtensor import multiprocessing, nn, optim
-from shmtensor.service import Service
+from shmtensor.errors import NotPublishedError, ServerLostError, WaitTimeoutError
+from shmtensor.service import Event, Request, Service
 
 GOAL = 0.95  # of the last version's answers are right
-NAME = "digits"
+NAME = "digits"  # the model
+SETUP = "digits/setup"  # what is asked about, and how
+REQUESTS, REPORTS = "digits/requests", "digits/reports"
+STOP_ASKING, STOP_SERVING = "digits/stop-asking", "digits/stop-serving"
+ASK_AGAIN_S = 0.5  # a worker that has a request for so long may hang
+GIVE_UP_S = 10.0
+RETRIES = 20  # so many workers with one request may be killed
 EPOCHS = (1, 3, 9, 27)  # after which a version of the model is kept
 SECONDS, QUICK_SECONDS = 12.0, 5.0
 
@@ -77,8 +93,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--width", type=positive, default=256, help="of the hidden layers (256)")
     parser.add_argument("--service", help="name of the service (inference-<process id>)")
+    parser.add_argument(
+        "--role",
+        choices=["all", "worker", "client"],
+        default="all",
+        help="be one more worker or client of a service that runs (all)",
+    )
     add_run_options(parser)
     options = parser.parse_args(arguments)
+    if options.role != "all" and options.service is None:
+        parser.error(f"--role {options.role} needs --service, the name of a service that runs")
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     options.service = options.service or f"inference-{os.getpid()}"
     return options
@@ -115,8 +139,8 @@ def train_versions(options: argparse.Namespace, data: Dataset) -> list[dict[str,
 class Follower:
     """In a worker: the newest version of the published model, attached without a copy."""
 
-    def __init__(self, service: str, width: int) -> None:
-        self._service = Service(service)
+    def __init__(self, service: Service, width: int) -> None:
+        self._service = service
         self._width = width
         self._known = 0
         self.current: tuple[int, Any] = (0, None)
@@ -136,37 +160,89 @@ class Follower:
             self._attach()
 
 
-def gather(traffic: Traffic) -> list[Any]:
-    """Wait for a request, and a little longer for more; at most a batch of them."""
-    batch: list[Any] = []
-    try:
-        batch += traffic.requests.get_many(traffic.max_batch, 0.1)
-        ends_at = time.monotonic() + traffic.max_delay_s
-        while len(batch) < traffic.max_batch and (left := ends_at - time.monotonic()) > 0:
-            batch += traffic.requests.get_many(traffic.max_batch - len(batch), left)
-    except Empty:
-        pass
-    return batch
+def serve(name: str) -> None:
+    """Be a worker: answer requests of a service until it is time to stop."""
+    shmtensor.set_num_threads(1)  # the processes share the cores
+    service = Service(name)
+    setup = service.attach(SETUP)
+    followed = Follower(service, setup["width"])
+    server, stop = service.Server(REQUESTS), service.Event(STOP_SERVING)
+    while not stop.is_set():
+        with contextlib.suppress(queue.Empty):
+            batch = server.take(setup["max_batch"], wait=setup["max_delay_s"], timeout=0.1)
+            # Those that waited with a worker that hung have been asked again.
+            answer([request for request in batch if request.is_wanted], service, followed.current)
 
 
-def serve(traffic: Traffic, open_model: Callable[[], Any], library_name: str) -> None:
-    """Be a worker: answer requests until there are orders to stop."""
-    core = library(library_name).core
-    core.set_num_threads(1)  # the processes share the cores
-    followed = open_model()
-    orders = traffic.orders.numpy()
-    while not orders[STOP_SERVING]:
-        batch = gather(traffic)
-        if not batch:
-            continue
-        version, model = followed.current
-        with core.no_grad():
-            scores = model(core.stack([image for _, _, image in batch])).share_memory_()
-        answers: dict[int, list[Any]] = {}
-        for (client, number, _), row in zip(batch, scores, strict=True):
-            answers.setdefault(client, []).append((number, version, row))
-        for client, several in answers.items():
-            traffic.replies[client].put_many(several)
+def answer(batch: list[Request], service: Service, current: tuple[int, Any]) -> None:
+    """Answer requests together, with rows of one result in the service's memory."""
+    version, model = current
+    with contextlib.ExitStack() as answered, shmtensor.no_grad():
+        for request in batch:
+            answered.enter_context(request)  # an exception becomes the answer
+        if batch:
+            scores = model(shmtensor.stack([request.value for request in batch]))
+            shared = service.empty(*scores.shape, dtype=scores.dtype).copy_(scores)
+            for request, row in zip(batch, shared, strict=True):
+                request.reply((version, row))
+
+
+class Client:
+    """Keeps a number of requests open, and checks every answer."""
+
+    def __init__(self, name: str, rank: int) -> None:
+        service = Service(name)
+        self._rank, self._setup = rank, service.attach(SETUP)
+        # To write is not its business, but what may be written goes on without a copy.
+        self._images = service.attach(SETUP, "rw")["images"]
+        labels, expected = self._setup["labels"].numpy(), self._setup["expected"].numpy()
+        self._n, self._checker = len(labels), Checker(labels, expected)
+        self._random = np.random.default_rng((self._setup["seed"], rank))
+        self._client = service.Client(REQUESTS, as_="numpy")
+        self._reports = service.Queue(REPORTS)
+        self._stop, self._end = service.Event(STOP_ASKING), service.Event(STOP_SERVING)
+        self._open: dict[Future[Any], tuple[int, float]] = {}  # image, asked first
+        self._answered: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Ask until it is time to stop and all requests are answered."""
+        while not self._stop.is_set() or (self._open and not self._end.is_set()):
+            while not self._stop.is_set() and len(self._open) < self._setup["in_flight"]:
+                self._ask(int(self._random.integers(self._n)), time.monotonic())
+            with contextlib.suppress(queue.Empty):
+                self._take(self._answered.get(timeout=0.05))
+                while True:
+                    self._take(self._answered.get_nowait())
+            if self._checker.is_report_due():
+                self._report()
+        self._report()
+
+    def _ask(self, image: int, asked_first: float) -> None:
+        future = self._client.submit(self._images[image], timeout=ASK_AGAIN_S, retry=RETRIES)
+        self._open[future] = image, asked_first
+        future.add_done_callback(self._answered.put)
+
+    def _take(self, future: Future[Any]) -> None:
+        image, asked_first = self._open.pop(future)
+        try:
+            version, scores = future.result()
+        except (WaitTimeoutError, ServerLostError):
+            if time.monotonic() - asked_first > GIVE_UP_S:
+                self._checker.counts["lost"] += 1
+            else:
+                self._checker.counts["asked_again"] += 1
+                self._ask(image, asked_first)
+            return
+        self._checker.answered(image, asked_first, version, scores)
+
+    def _report(self) -> None:
+        records, counts = self._checker.take_report()
+        self._reports.put((self._rank, records, counts))
+
+
+def ask(name: str, rank: int) -> None:
+    """Be a client of a service."""
+    Client(name, rank).run()
 
 
 class Publisher:
@@ -202,6 +278,47 @@ class Publisher:
     def close(self) -> None:
         """Take the name back; workers keep what they have."""
         self._service.unpublish(NAME)
+
+
+class Office:
+    """The parent's end of the names that it shares with workers and clients.
+
+    Args:
+        options: Of the command line.
+        arrays: Images, labels and the versions' answers, which clients compare with.
+    """
+
+    def __init__(self, options: argparse.Namespace, arrays: tuple[Any, ...]) -> None:
+        self._service = Service(options.service)
+        self._reports = self._service.Queue(REPORTS, as_="numpy")
+        self._orders: list[Event] = [self._service.Event(n) for n in (STOP_ASKING, STOP_SERVING)]
+        images, labels, expected = arrays
+        setup = {
+            "images": images,
+            "labels": labels,
+            "expected": expected,
+            "width": options.width,
+            "in_flight": options.in_flight,
+            "max_batch": options.max_batch,
+            "max_delay_s": options.max_delay_ms / 1e3,
+            "seed": options.seed,
+        }
+        self._service.publish(SETUP, setup)
+
+    def jobs(self, name: str) -> Jobs:
+        """Return what processes do in the service *name*."""
+        stop_asking, stop_serving = self._orders
+        return Jobs((serve, name), (ask, name), self._take, stop_asking.set, stop_serving.set)
+
+    def _take(self, timeout: float) -> list[Any]:
+        try:
+            return self._reports.get_many(100, timeout)
+        except queue.Empty:
+            return []
+
+    def close(self) -> None:
+        """Take the name back."""
+        self._service.unpublish(SETUP)
 
 
 def answers_of(versions: list[dict[str, Any]], options: argparse.Namespace, images: Any) -> Any:
@@ -245,12 +362,12 @@ def measure(
     nbytes = Service(options.service).info(NAME).nbytes
     print(f"the model's {nbytes / 1e3:.0f} KB are in shared memory once for all workers")
     context = multiprocessing.get_context(options.start_method)
-    traffic = traffic_of(options, "shmtensor", context.Queue, *arrays)
-    open_model = functools.partial(Follower, options.service, options.width)
+    office = Office(options, arrays)
     try:
-        Server(options, "shmtensor", traffic, serve, open_model, context).run(log, tick)
+        Server(options, "shmtensor", office.jobs(options.service), context).run(log, tick)
     finally:
         save()
+    office.close()
     publisher.close()
     return log, publisher, versions, arrays
 
@@ -274,9 +391,26 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     meet(options, "share of right answers", log.accuracy(len(versions) - 1), at_least=GOAL)
 
 
+def join(options: argparse.Namespace) -> int:
+    """Be one more worker or client of a service; returns the exit status."""
+    try:
+        if options.role == "worker":
+            serve(options.service)
+        else:
+            ask(options.service, os.getpid())
+    except (NotPublishedError, OSError, RuntimeError) as error:
+        print(f"inference_server: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     options = parse(arguments)
+    if options.role != "all":
+        return join(options)
     folder = results_folder(options, "inference-server")
     return run("inference_server", options, folder, lambda: run_program(options, folder))
 

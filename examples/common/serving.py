@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Callable
-from queue import Empty
 from typing import Any
 
-from common.load import N_ORDERS, STOP_ASKING, STOP_SERVING, Log, Traffic, ask
-from common.models import library
+from common.load import Log
 from common.processes import Team
 from common.progress import Progress
 
-__all__ = ["Server", "traffic_of"]
+__all__ = ["Jobs", "Server"]
 
 _MAX_LOST = 20  # processes that may die; more than that have a common cause
 
 
-def traffic_of(
-    options: argparse.Namespace, name: str, make_queue: Callable[[], Any], *arrays: Any
-) -> Traffic:
-    """Make queues and shared tensors for workers and clients of a library."""
-    core = library(name).core
-    images, labels, expected = arrays
-    return Traffic(
-        requests=make_queue(),
-        replies=[make_queue() for _ in range(options.clients)],
-        reports=make_queue(),
-        orders=core.zeros(N_ORDERS, dtype=core.int64).share_memory_(),
-        images=core.from_numpy(images).share_memory_(),
-        labels=labels,
-        expected=expected,
-        in_flight=options.in_flight,
-        max_batch=options.max_batch,
-        max_delay_s=options.max_delay_ms / 1e3,
-        ask_again_s=0.5,
-        give_up_s=10.0,
-        seed=options.seed,
-    )
+@dataclasses.dataclass
+class Jobs:
+    """What the processes of a server do, and how the parent talks to them.
+
+    Attributes:
+        worker: What a worker calls, and its arguments.
+        client: What a client calls, and its arguments, which its number follows.
+        take_reports: Waits so many seconds for reports of clients, arguments of `Log.add`.
+        stop_asking: Tells clients to end, when their requests are answered.
+        stop_serving: Tells workers to end.
+    """
+
+    worker: tuple[Any, ...]
+    client: tuple[Any, ...]
+    take_reports: Callable[[float], list[tuple[int, Any, dict[str, int]]]]
+    stop_asking: Callable[[], object]
+    stop_serving: Callable[[], object]
 
 
 class Server:
@@ -47,31 +42,21 @@ class Server:
     Args:
         options: Of the command line.
         name: shmtensor or torch.
-        traffic: What they share.
-        serve: What a worker does, ``serve(traffic, open_model, name)``.
-        open_model: What a worker calls to get at the model.
+        jobs: What they do.
         context: To start processes with.
     """
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        name: str,
-        traffic: Traffic,
-        serve: Callable[..., None],
-        open_model: Callable[[], Any],
-        context: Any,
-    ) -> None:
-        self._options, self._traffic, self._orders = options, traffic, traffic.orders.numpy()
+    def __init__(self, options: argparse.Namespace, name: str, jobs: Jobs, context: Any) -> None:
+        self._options, self._jobs = options, jobs
         self._team = Team(context)
         self._n_lost = 0
         columns = ("process", "pid", "answers got")
         self._progress = Progress(options, f"inference server, {name}", columns)
         for rank in range(options.workers):
-            self._team.start("worker", rank, serve, traffic, open_model, name)
+            self._team.start("worker", rank, *jobs.worker)
         self._progress.name_workers([worker.pid for worker in self._team.of("worker")])
         for rank in range(options.clients):
-            self._team.start("client", rank, ask, rank, traffic)
+            self._team.start("client", rank, *jobs.client, rank)
 
     def run(self, log: Log, tick: Callable[[float], str]) -> None:
         """Serve until the time is over and all requests are answered.
@@ -88,7 +73,8 @@ class Server:
                 if log.n_answers > n_before:
                     began = min(began, now)
                 seconds = before + max(0.0, now - began)
-                self._orders[STOP_ASKING] = seconds >= self._options.seconds
+                if seconds >= self._options.seconds:
+                    self._jobs.stop_asking()
                 if text := tick(seconds):
                     self._progress.say(text)
                 self._take_reports(log, 0.05)
@@ -101,7 +87,7 @@ class Server:
                 pass
             log.end_window(seconds)
             self._show(log, now=True)
-            self._orders[STOP_SERVING] = 1
+            self._jobs.stop_serving()
             for worker in self._team.of("worker"):
                 worker.process.join(5)
         finally:
@@ -109,12 +95,10 @@ class Server:
             self._team.end()
 
     def _take_reports(self, log: Log, timeout: float) -> bool:
-        try:
-            for client, records, counts in self._traffic.reports.get_many(100, timeout):
-                log.add(client, records, counts)
-        except Empty:
-            return False
-        return True
+        reports = self._jobs.take_reports(timeout)
+        for report in reports:
+            log.add(*report)
+        return bool(reports)
 
     def _look_after_processes(self) -> None:
         for lost in self._team.newly_lost():

@@ -163,14 +163,40 @@ def test_client_finds_an_answer_by_a_mixture_of_versions(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     from common import load
 
-    import shmtensor
-
     expected = np.stack([np.zeros((1, 10)), np.ones((1, 10))])
-    traffic = load.Traffic(*(None,) * 4, None, np.zeros(1), expected, 1, 1, 0.0, 0.5, 10.0, 0)
-    client = load._Client(0, traffic)
-    for number, scores in enumerate([shmtensor.ones(10), shmtensor.full((10,), 0.5)]):
-        client._open[number] = load._Open(0, 0.0, 0.0)
-        client._take(number, 1, scores)
-        client._take(number, 1, scores)
-    assert client._counts == {"asked_again": 0, "answered_twice": 2, "mixed": 1, "lost": 0}
-    assert len(client._records) == 2
+    checker = load.Checker(np.zeros(1), expected)
+    for scores in (np.ones(10), np.full(10, 0.5)):
+        checker.answered(0, 0.0, 1, scores)
+    records, counts = checker.take_report()
+    assert counts == {"asked_again": 0, "mixed": 1, "lost": 0}
+    assert len(records) == 2
+    assert [len(r) for r in checker.take_report()] == [0, 3]
+
+
+def test_more_workers_and_clients_join_by_the_services_name(started, tmp_path):
+    name = f"inference-join-{os.getpid()}"
+    run = start(started, tmp_path / "run", "--service", name)
+    run.wait_for("version 1 is published")
+    run.worker_pids()
+    joined = [
+        subprocess.Popen([sys.executable, str(PROGRAM), "--role", role, "--service", name])
+        for role in ("worker", "client")
+    ]
+    try:
+        run.wait_for("version 3 is published")
+        assert [process.poll() for process in joined] == [None, None]
+        text = run.finish()
+        assert [process.wait(60) for process in joined] == [0, 0]
+        assert run.process.returncode == 0 and NOTHING_LOST.search(text), text
+        assert run.nothing_is_left()
+    finally:
+        for process in joined:
+            process.kill()
+            process.wait()
+
+
+def test_joining_needs_a_service_that_runs(tmp_path):
+    assert "--role worker needs --service" in error_line(PROGRAM, tmp_path, "--role", "worker")
+    nowhere = f"nowhere-{os.getpid()}"
+    line = error_line(PROGRAM, tmp_path, "--role", "client", "--service", nowhere)
+    assert nowhere in line
