@@ -1,8 +1,9 @@
-/* tests/capi/names.c -- queues, topics, calls, events, locks, barriers and published values, between handles of one program. */
+/* tests/capi/names.c -- queues, topics, calls, events, locks, barriers and published values, between handles of a program. */
 #include "check_public.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -419,17 +420,26 @@ TEST(lock_is_one_at_a_time) {
   CHECK_FAILS(shmtensor_lock_acquire(a, 0), SHMTENSOR_E_CLOSED, "lock is closed");
 }
 
+enum { WAITS = -1 }; /* in place of a status */
+
 typedef struct party {
   shmtensor_barrier* barrier;
   double timeout;
   int is_last;
-  shmtensor_status status;
+  atomic_int status;
 } party;
 
 static void* arrive(void* arg) {
   party* p = arg;
   p->status = shmtensor_barrier_wait(p->barrier, p->timeout, &p->is_last);
   return NULL;
+}
+
+/* A signal may come before the thread waits: then it takes another one. */
+static void interrupt(pthread_t thread, const atomic_int* status) {
+  for (; *status == WAITS; sleep_ms(10)) CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(*status, SHMTENSOR_E_INTERRUPTED);
 }
 
 static void wait_for_arrivals(shmtensor_barrier* barrier, uint32_t n) {
@@ -497,16 +507,13 @@ TEST(late_parties_withdraw) {
 TEST(signal_withdraws_from_a_barrier) {
   shmtensor_service* service = own_service();
   const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  party p = {.timeout = -1};
+  party p = {.timeout = -1, .status = WAITS};
   pthread_t thread;
   CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
   CHECK_OK(shmtensor_barrier_open(service, "b", 2, &p.barrier));
   run_thread(arrive, &p, &thread);
   wait_for_arrivals(p.barrier, 1);
-  sleep_ms(50); /* it sleeps by then */
-  CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
-  CHECK_EQ(pthread_join(thread, NULL), 0);
-  CHECK_EQ(p.status, SHMTENSOR_E_INTERRUPTED);
+  interrupt(thread, &p.status);
   wait_for_arrivals(p.barrier, 0);
 }
 
@@ -597,7 +604,7 @@ TEST(wait_any_says_which_are_ready) {
 typedef struct any_wait {
   shmtensor_wait_item* items;
   size_t n;
-  shmtensor_status status;
+  atomic_int status;
 } any_wait;
 
 static void* wait_for_ever(void* arg) {
@@ -613,10 +620,9 @@ TEST(wait_any_is_woken_by_what_happens_later) {
   shmtensor_value* value = integer(1);
   pthread_t thread;
   for (size_t n_items = N_ITEMS; n_items >= PIPE; n_items--) {
-    any_wait w = {items, n_items, -1};
+    any_wait w = {items, n_items, WAITS};
     run_thread(wait_for_ever, &w, &thread);
-    sleep_ms(50);
-    CHECK_OK(shmtensor_event_pulse(t.event, 3)); /* leaves nothing behind */
+    for (; w.status == WAITS; sleep_ms(10)) CHECK_OK(shmtensor_event_pulse(t.event, 3)); /* leaves nothing behind */
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(w.status, SHMTENSOR_OK);
     check_only(items, n_items, EVENT);
@@ -629,7 +635,7 @@ TEST(wait_any_is_woken_by_what_happens_later) {
     CHECK_OK(shmtensor_subscription_get(t.subscription, LONG, &out));
     shmtensor_value_free(out);
   }
-  any_wait w = {items, N_ITEMS, -1};
+  any_wait w = {items, N_ITEMS, WAITS};
   run_thread(wait_for_ever, &w, &thread);
   sleep_ms(50);
   CHECK_EQ(write(t.pipe[1], "x", 1), 1);
@@ -645,13 +651,11 @@ TEST(wait_any_ends_when_a_handle_is_closed_or_a_signal_comes) {
   for (size_t n_items = N_ITEMS; n_items >= PIPE; n_items--) {
     shmtensor_wait_item items[N_ITEMS];
     const things t = open_things(service, items);
-    any_wait w = {items, n_items, -1};
+    any_wait w = {items, n_items, WAITS};
     pthread_t thread;
     run_thread(wait_for_ever, &w, &thread);
-    sleep_ms(400); /* in its second slice */
-    CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(w.status, SHMTENSOR_E_INTERRUPTED);
+    sleep_ms(300); /* mostly in its second slice */
+    interrupt(thread, &w.status);
     run_thread(wait_for_ever, &w, &thread);
     sleep_ms(50);
     CHECK_OK(shmtensor_queue_close(t.queue));
@@ -694,7 +698,7 @@ TEST(wait_any_takes_more_than_one_thread_can_sleep_on) {
     CHECK_OK(shmtensor_queue_open(service, name, NULL, &queues[i]));
     items[i] = item_of(queues[i], -1);
   }
-  any_wait w = {items, MANY, -1};
+  any_wait w = {items, MANY, WAITS};
   run_thread(wait_for_ever, &w, &thread);
   sleep_ms(50);
   CHECK_OK(shmtensor_queue_put(queues[MANY - 1], value, LONG));
