@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import warn_once
 
@@ -56,6 +57,7 @@ def _each(function: Callable[..., Any], tensors: tuple[Any, ...]) -> Any:
     return function(tensors[0] if len(tensors) == 1 else tensors)
 
 
+@overridable
 def atleast_1d(*tensors: Any) -> Any:
     """Give tensors at least one dimension.
 
@@ -72,16 +74,19 @@ def atleast_1d(*tensors: Any) -> Any:
     return _each(_C._nn.atleast_1d, tensors)
 
 
+@overridable
 def atleast_2d(*tensors: Any) -> Any:
     """Give tensors at least two dimensions; a vector becomes a row. See `atleast_1d`."""
     return _each(_C._nn.atleast_2d, tensors)
 
 
+@overridable
 def atleast_3d(*tensors: Any) -> Any:
     """Give tensors at least three dimensions; a matrix gets a last one. See `atleast_1d`."""
     return _each(_C._nn.atleast_3d, tensors)
 
 
+@overridable
 def block_diag(*tensors: Tensor) -> Tensor:
     """Put matrices along the diagonal of one; vectors count as rows.
 
@@ -131,6 +136,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
     return _C.Size(result)
 
 
+@overridable
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Expand tensors to their common shape; the results are views.
 
@@ -146,6 +152,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return _C._nn.broadcast_tensors(_as_list(tensors))
 
 
+@overridable
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """Return all combinations of one element of each vector, as rows.
 
@@ -155,6 +162,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return _C._nn.cartesian_prod(_as_list(tensors))
 
 
+@overridable
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Make one grid per vector, of the shape of all of them.
 
@@ -191,6 +199,7 @@ def _into(results: Sequence[Tensor], out: Sequence[Tensor] | None) -> Any:
     return None
 
 
+@overridable(as_given=True)
 def split_copy(
     input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Tensor] | None = None
 ) -> Any:
@@ -198,6 +207,7 @@ def split_copy(
     return _into(_C._nn.split_copy(input, split_size, dim), out)
 
 
+@overridable(as_given=True)
 def split_with_sizes_copy(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0, *, out: Sequence[Tensor] | None = None
 ) -> Any:
@@ -205,6 +215,7 @@ def split_with_sizes_copy(
     return _into(_C._nn.split_with_sizes_copy(input, split_sizes, dim), out)
 
 
+@overridable(as_given=True)
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = None) -> Any:
     """Copy the slices of `unbind`, into the tensors of *out* when those are given."""
     return _into(_C._nn.unbind_copy(input, dim), out)

@@ -1,11 +1,12 @@
 """Classes that answer calls themselves: the ``__torch_function__`` protocol.
 
 A class with a ``__torch_function__`` of its own is asked whenever one of its objects is an argument
-of a function, a method, an operator or a property of tensors. Methods, operators and properties of
-such a subclass of `Tensor` are wrapped when the class is made, so plain tensors pay nothing.
+of a function, a method, an operator or a property of tensors. A `TorchFunctionMode` is asked about
+all calls of its thread.
 
-A `TorchFunctionMode` is asked about all calls of its thread. While there is a mode in the process,
-`Tensor` itself is wrapped.
+Every call looks at the classes of its arguments: operators in csrc/python/call/overrides.c, other
+methods and properties in csrc/python/overridable/methods.c, functions in Python by `overridable`.
+Who answers gets what the user called.
 
 Source:
     torch.overrides.
@@ -16,8 +17,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from types import GetSetDescriptorType, MemberDescriptorType
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from numbers import Number
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from shmtensor import _C
@@ -94,20 +96,20 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return bool(_C._has_override(*relevant_args))
 
 
-def _answers(kind: type) -> bool:
-    """Whether a class answers calls itself, modes apart."""
+def _answers(kind: type, with_tensors: bool) -> bool:
+    """Whether a class answers calls itself, modes apart; Tensor does by keeping the class."""
     found = getattr(kind, "__torch_function__", None)
     if found is None or found is _C._disabled_torch_function_impl or _C._change_overrides_off(0):
         return False
-    return getattr(found, "__func__", found) is not _default_answer
+    return with_tensors or getattr(found, "__func__", found) is not _default_answer
 
 
-def _answerers(arguments: Iterable[Any]) -> list[Any]:
+def _answerers(arguments: Iterable[Any], with_tensors: bool) -> list[Any]:
     """One argument of each class that answers; subclasses before their bases."""
     found: list[Any] = []
     for argument in arguments:
         kind = type(argument)
-        if any(type(f) is kind for f in found) or not _answers(kind):
+        if any(type(f) is kind for f in found) or not _answers(kind, with_tensors):
             continue
         at = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
         found.insert(at, argument)
@@ -128,6 +130,74 @@ def _innermost_mode_off() -> Iterator[Any]:
 _asking = threading.local()
 
 
+def ask(
+    function: Callable[..., Any],
+    relevant: Iterable[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    with_tensors: bool,
+    if_again: Any = None,
+) -> Any:
+    """Ask the innermost mode, and the arguments that answer calls themselves.
+
+    Args:
+        function: What was called.
+        relevant: The arguments that may answer.
+        args: All positional arguments of the call.
+        kwargs: All keyword arguments.
+        with_tensors: Whether plain tensors are among those who answer, as they are to functions
+            that torch has in Python.
+        if_again: Is returned, when it is not None, where the classes were asked and make the same
+            call: tensors of another library do so, and hold no answer.
+
+    Returns:
+        The first answer that is not NotImplemented.
+
+    Raises:
+        TypeError: There is none.
+    """
+    asked = _answerers(relevant, with_tensors)
+    types = tuple(type(argument) for argument in asked)
+    refused = None
+    if _C._function_mode_depth():
+        with _innermost_mode_off() as refused:
+            result = refused.__torch_function__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    calls = _asking.__dict__.setdefault("calls", [])
+    call = (id(function), *map(id, args), *map(id, kwargs.values()))
+    if call not in calls:
+        calls.append(call)
+        try:
+            for argument in asked:
+                result = argument.__torch_function__(function, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        finally:
+            calls.pop()
+    elif if_again is not None:
+        return if_again
+    raise TypeError(_nobody_answers(function, types, refused))
+
+
+def _nobody_answers(function: Callable[..., Any], types: tuple[type, ...], mode: Any) -> str:
+    name = _torch_name(function)
+    if isinstance(function, FunctionType):
+        text = (
+            f"no implementation found for '{name}' on types that implement __torch_function__: "
+            f"{list(types)}"
+        )
+        return text if mode is None else f"{text} nor in mode {mode}"
+    lines = [f"  - tensor subclass {kind}" for kind in types]
+    if mode is not None:
+        lines.insert(0, f"  - mode object {mode}")
+    return (
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+        "NotImplemented:\n\n" + "\n".join(lines)
+    )
+
+
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
@@ -135,7 +205,7 @@ def handle_torch_function(
 
     Args:
         public_api: The function that was called.
-        relevant_args: The arguments that may answer.
+        relevant_args: The arguments that may answer; tensors do, by keeping their class.
         *args: All positional arguments of the call.
         **kwargs: All keyword arguments.
 
@@ -148,30 +218,110 @@ def handle_torch_function(
     Source:
         torch.overrides.handle_torch_function.
     """
-    asked = _answerers(relevant_args)
-    types = tuple(type(argument) for argument in asked)
-    if _C._function_mode_depth():
-        with _innermost_mode_off() as mode:
-            result = mode.__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    calls = _asking.__dict__.setdefault("calls", [])
-    call = (id(public_api), *map(id, args), *map(id, kwargs.values()))
-    if call not in calls:
-        calls.append(call)
-        try:
-            for argument in asked:
-                result = argument.__torch_function__(public_api, types, args, kwargs)
-                if result is not NotImplemented:
-                    return result
-        finally:
-            calls.pop()
-    # Asked again as it was: tensors of another library call the function, and hold no answer.
-    name = f"{public_api.__module__}.{public_api.__name__}"
-    raise TypeError(
-        f"no implementation found for '{name}' on types that implement __torch_function__: "
-        f"{list(types)}"
-    )
+    return ask(public_api, relevant_args, args, kwargs, with_tensors=True)
+
+
+# Methods of operators that torch has in Python, where plain tensors count as classes that answer.
+_IN_PYTHON = set(
+    """
+    __floordiv__ __rfloordiv__ __rsub__ __rtruediv__ __rmod__ __rpow__ __rmatmul__ __rlshift__
+    __rrshift__ __contains__ pow pow_
+""".split()
+)
+# Of these nobody else may answer.
+_OF_ONE = {"__contains__", "__eq__"}
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether an operator takes the value at all; else no class is asked."""
+    return isinstance(value, (Tensor, Number)) or bool(_C._has_override(value))
+
+
+def _answer_operator(method: Callable[..., Any], *args: Any) -> Any:
+    """Ask about an operator or an index. An operator that nobody answers is left to Python."""
+    name = method.__name__
+    if name in ("__getitem__", "__setitem__"):
+        again = NotImplemented
+        return ask(method, all_within(args), args, {}, with_tensors=False, if_again=again)
+    if name == "__eq__" and not _C._has_override(args[0]):
+        method = Tensor.eq
+    relevant = args[:1] if method.__name__ in _OF_ONE else args
+    with_tensors = name in _IN_PYTHON
+    if not with_tensors and name not in _OF_ONE and not all(map(_is_operand, args)):
+        return NotImplemented
+    try:
+        return ask(method, relevant, args, {}, with_tensors=with_tensors)
+    except TypeError:
+        if len(args) == 1 or name == "__contains__":
+            raise
+        return NotImplemented
+
+
+# Names of the same method; a class is asked about the latter.
+_SAME = {"_grad": "grad", "_grad_fn": "grad_fn", "ndimension": "dim", "nelement": "numel"}
+
+
+def _hand_backward_over(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> Any:
+    named = {"gradient": gradient, "retain_graph": retain_graph, "create_graph": create_graph}
+    return (self,), {**named, "inputs": inputs}
+
+
+def _hand_dlpack_over(
+    self: Tensor,
+    *,
+    stream: Any = -1,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    named = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return (self,), named
+
+
+def _hand_self_over(*args: Any) -> Any:
+    return args, {}
+
+
+# Methods that torch has in Python: only self answers, and gets what this makes of the arguments.
+_OF_SELF: dict[str, Callable[..., Any]] = {
+    "backward": _hand_backward_over,
+    "__dlpack__": _hand_dlpack_over,
+    "register_hook": _hand_self_over,
+    "register_post_accumulate_grad_hook": _hand_self_over,
+    "is_shared": _hand_self_over,
+    "share_memory_": _hand_self_over,
+}
+
+
+def _answer_method(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+    """Ask about a method of C, or an access to a property."""
+    name = method.__name__
+    if name in ("__get__", "__set__", "__delete__"):
+        public = _SAME.get(method.__self__.__name__)
+        if public is not None:
+            method = getattr(getattr(Tensor, public), name)
+        return ask(method, args[:1], args, {}, with_tensors=False)
+    if name in _SAME:
+        method = getattr(Tensor, _SAME[name])
+    if name in _OF_SELF:
+        return ask(method, args[:1], *_OF_SELF[name](*args, **(kwargs or {})), with_tensors=True)
+    relevant = all_within((*args, *(kwargs or {}).values()))
+    return ask(method, relevant, args, kwargs or {}, with_tensors=False)
+
+
+def all_within(arguments: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+    """The arguments, and what lists and tuples among them hold."""
+    for argument in arguments:
+        if isinstance(argument, (tuple, list)) and depth < 8:  # a list may hold itself
+            yield from all_within(argument, depth + 1)
+        else:
+            yield argument
 
 
 def wrap_torch_function(
@@ -217,149 +367,39 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     Source:
         torch.overrides.is_tensor_method_or_property.
     """
-    owner = getattr(func, "__self__", None)
-    if isinstance(owner, (GetSetDescriptorType, MemberDescriptorType, property)):
-        return True
+    if getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__"):
+        owner = getattr(func, "__self__", None)
+        return isinstance(owner, (GetSetDescriptorType, MemberDescriptorType, property))
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """Return the qualified name of a function or method, or None.
+    """Return the qualified name of a function or method, or None when it cannot be overridden.
 
     Source:
         torch.overrides.resolve_name.
     """
-    owner = getattr(f, "__self__", None)
-    if isinstance(owner, (GetSetDescriptorType, MemberDescriptorType)):
-        return f"shmtensor.Tensor.{owner.__name__}.{f.__name__}"
-    if isinstance(owner, property):
-        return f"shmtensor.Tensor.{getattr(owner.fget, '__name__', '?')}.{f.__name__}"
-    name = getattr(f, "__name__", None)
+    return names_of_functions().get(f) if isinstance(f, Hashable) else None
+
+
+def _torch_name(function: Callable[..., Any]) -> str:
+    """What messages call a function: its name in torch."""
+    name = resolve_name(function)
     if name is None:
-        return None
-    return f"shmtensor.Tensor.{name}" if is_tensor_method_or_property(f) else f"shmtensor.{name}"
-
-
-# --- subclasses ------------------------------------------------------------------------------
-
-# What an operator is called when a class is asked about it, as in torch.
-_OPERATOR_NAMES = {
-    "__add__": "add",
-    "__radd__": "add",
-    "__iadd__": "add_",
-    "__sub__": "sub",
-    "__isub__": "sub_",
-    "__mul__": "mul",
-    "__rmul__": "mul",
-    "__imul__": "mul_",
-    "__truediv__": "div",
-    "__itruediv__": "div_",
-    "__matmul__": "matmul",
-    "__pow__": "pow",
-    "__neg__": "neg",
-    "__abs__": "abs",
-    "__invert__": "bitwise_not",
-    "__eq__": "eq",
-    "__ne__": "ne",
-    "__lt__": "lt",
-    "__le__": "le",
-    "__gt__": "gt",
-    "__ge__": "ge",
-}
-_OPERATORS = (
-    *_OPERATOR_NAMES,
-    *"""
-    __rsub__ __rtruediv__ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__
-    __rpow__ __ipow__ __rmatmul__ __pos__ __and__ __rand__ __iand__ __or__ __ror__ __ior__
-    __xor__ __rxor__ __ixor__ __lshift__ __rlshift__ __ilshift__ __rshift__ __rrshift__
-    __irshift__ __getitem__ __setitem__ __len__ __contains__ __iter__ __bool__ __int__
-    __float__ __complex__ __index__ __repr__ __format__ __deepcopy__ __reversed__ __array__
-    __reduce_ex__ __dlpack__
-    """.split(),
-)
-_PROPERTIES = ("_base", "_version", "_backward_hooks")
-# These look at the class itself, or make objects of it.
-_NEVER = {"as_subclass", "new", "has_names"}
-
-
-def _ask(self: Tensor, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    return handle_torch_function(function, (self, *args, *kwargs.values()), self, *args, **kwargs)
-
-
-def _caught_method(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-    public = _OPERATOR_NAMES.get(name, name)
-
-    @functools.wraps(plain)
-    def caught(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if _C._has_override(self, *args):
-            return _ask(self, getattr(Tensor, public), args, kwargs)
-        return plain(self, *args, **kwargs)
-
-    caught._is_caught = True  # type: ignore[attr-defined]
-    return caught
-
-
-def _caught_property(name: str, plain: Any) -> property:
-    def get(self: Tensor) -> Any:
-        if _C._has_override(self):
-            return _ask(self, getattr(Tensor, name).__get__, (), {})
-        return plain.__get__(self)
-
-    def set_to(self: Tensor, value: Any) -> None:
-        if _C._has_override(self):
-            _ask(self, getattr(Tensor, name).__set__, (value,), {})
-        else:
-            plain.__set__(self, value)
-
-    def delete(self: Tensor) -> None:
-        if _C._has_override(self):
-            _ask(self, getattr(Tensor, name).__delete__, (), {})
-        else:
-            plain.__delete__(self)
-
-    get.__name__ = name
-    return property(get, set_to, delete, getattr(plain, "__doc__", None))
-
-
-@functools.cache
-def _catchable() -> dict[str, Any]:
-    """What tensors have that a class may answer for: name -> how it is caught."""
-    caught: dict[str, Any] = {}
-    names = [n for n in dir(Tensor) if not n.startswith("_")]
-    for name in (*names, *_PROPERTIES, *_OPERATORS):
-        plain = _found_in_tensor(name)
-        if plain is None or name in _NEVER or isinstance(plain, (staticmethod, classmethod)):
-            continue
-        is_property = isinstance(plain, (GetSetDescriptorType, MemberDescriptorType, property))
-        if is_property:
-            caught[name] = _caught_property(name, plain)
-        elif callable(plain):
-            caught[name] = _caught_method(name, plain)
-    return caught
-
-
-def _found_in_tensor(name: str) -> Any:
-    for base in (Tensor, _C._TensorBase):
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return None
-
-
-def catch_everything(cls: type[Tensor]) -> None:
-    """Let a new subclass with a ``__torch_function__`` of its own be asked about everything.
-
-    Only what the class and its Python bases inherit from `Tensor` is wrapped; their own methods
-    stay.
-    """
-    for name, caught in _catchable().items():
-        owner = next(base for base in cls.__mro__ if name in base.__dict__)
-        if owner in (Tensor, _C._TensorBase):
-            setattr(cls, name, caught)
+        return f"{getattr(function, '__module__', None)}.{getattr(function, '__name__', function)}"
+    return name.replace("shmtensor", "torch", 1)
 
 
 from shmtensor._core._function_modes import *  # noqa: E402,F403 - it asks this module
 from shmtensor._core._function_modes import __all__ as _modes  # noqa: E402
+from shmtensor._core._function_modes import names_of_functions  # noqa: E402
 
 __all__ += _modes
 
-_C._set_torch_function(_default_answer, _C._disabled_torch_function_impl, (_C, _C._nn))
+_C._set_torch_function(
+    _default_answer,
+    _C._disabled_torch_function_impl,
+    _answer_operator,
+    _answer_method,
+    (_C, _C._nn),
+)

@@ -11,6 +11,7 @@
 #include "python/call/call.h"
 #include "python/call/convert.h"
 #include "python/call/library.h"
+#include "python/overridable/functions.h"
 #include "python/call/overrides.h"
 #include "python/call/return_types.h"
 #include "python/call/site.h"
@@ -216,9 +217,9 @@ static int fill_module(PyObject* module) {
   if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||
       shmt__py_size_init(module) < 0 || shmt__py_generator_init(module) < 0 ||
       shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0 ||
-      shmt__py_add_tensor_methods(shmt__py_methods, NULL) < 0 || shmt__py_mode_init() < 0 ||
+      shmt__py_add_operator_methods(shmt__py_methods) < 0 || shmt__py_mode_init() < 0 ||
       shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0 || shmt__py_topic_init(module) < 0 ||
-      shmt__py_call_init(module) < 0 ||
+      shmt__py_call_init(module) < 0 || shmt__py_overridable_init(module) < 0 ||
       shmt__py_event_init(module) < 0 ||
       shmt__py_named_lock_init(module) < 0 || shmt__py_descriptor_init(module) < 0 ||
       shmt__py_task_sender_init(module) < 0)

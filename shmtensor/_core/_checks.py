@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = [
@@ -127,6 +128,7 @@ def _constrain_as_size(symbol: int, min: int | None = None, max: int | None = No
     _check(symbol >= (min or 0) and (max is None or symbol <= max))
 
 
+@overridable(as_given=True)
 def is_distributed(input: Tensor) -> builtins.bool:
     """Return whether a tensor is spread over machines: False."""
     return False

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import warn_once
 from shmtensor.storage import TypedStorage, UntypedStorage
@@ -40,6 +41,7 @@ def require_tensors(name: str, **arguments: object) -> None:
             )
 
 
+@overridable(as_given=True)
 def detach_(input: Tensor) -> Tensor:
     """Cut *input* from its history; returns it."""
     require_tensors("detach_", input=input)
@@ -51,48 +53,56 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
+@overridable(as_given=True)
 def numel(input: Tensor) -> int:
     """Return the number of elements of *input*."""
     require_tensors("numel", input=input)
     return int(input.numel())
 
 
+@overridable(as_given=True)
 def get_device(input: Tensor) -> int:
     """Return the number of the device of *input*: -1, which is the CPU."""
     require_tensors("get_device", input=input)
     return int(input.get_device())
 
 
+@overridable(as_given=True)
 def is_floating_point(input: Tensor) -> bool:
     """Return True when the dtype of *input* is real and floating."""
     require_tensors("is_floating_point", input=input)
     return bool(input.is_floating_point())
 
 
+@overridable(as_given=True)
 def is_complex(input: Tensor) -> bool:
     """Return True when the dtype of *input* is complex."""
     require_tensors("is_complex", input=input)
     return bool(input.is_complex())
 
 
+@overridable(as_given=True)
 def is_signed(input: Tensor) -> bool:
     """Return True when elements of *input* may be negative."""
     require_tensors("is_signed", input=input)
     return bool(input.is_signed())
 
 
+@overridable(as_given=True)
 def is_inference(input: Tensor) -> bool:
     """Return True when *input* was made in inference mode."""
     require_tensors("is_inference", input=input)
     return bool(input.is_inference())
 
 
+@overridable(as_given=True)
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return True when both have the same size."""
     require_tensors("is_same_size", input=input)
     return bool(input.is_same_size(other))
 
 
+@overridable(as_given=True)
 def is_nonzero(input: Tensor) -> bool:
     """Return the truth of the only element of *input*.
 
@@ -244,6 +254,7 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
     return _C.tensor(list(self.shape), dtype=_C.int64)  # type: ignore[no-any-return]
 
 
+@overridable(as_given=True)
 def _assert_async(self: Tensor, assert_msg: str | None = None) -> None:
     """Check that a tensor of one element is not zero.
 
@@ -294,6 +305,7 @@ def _convert_indices_from_csr_to_coo(
     return _C.stack([part.to(dtype) for part in parts])  # type: ignore[no-any-return]
 
 
+@overridable(as_given=True)
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of a sparse matrix and a dense one: another name of `mm`."""
     return _C.mm(input, mat2)  # type: ignore[no-any-return]

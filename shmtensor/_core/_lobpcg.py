@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.function import Function, once_differentiable
 
@@ -156,6 +157,7 @@ class _Differentiable(Function):
         return (grad + grad.mT) / 2, *[None] * 5
 
 
+@overridable
 def lobpcg(
     A: Tensor,
     k: int | None = None,

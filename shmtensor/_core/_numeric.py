@@ -8,6 +8,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._arguments import checked, is_int
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["gradient", "histogramdd", "unravel_index"]
@@ -105,6 +106,7 @@ def _along(input: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     return _C.cat([begin, inner, end], dim)
 
 
+@overridable(as_given=True)
 @checked
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
@@ -140,6 +142,7 @@ def gradient(
     return tuple(_along(input, d, s, edge_order) for d, s in zip(dims, spacings, strict=True))
 
 
+@overridable
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Turn positions in a flattened array into coordinates.
 
@@ -179,6 +182,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     return (coordinates % _C.tensor(list(shape), device=indices.device)).unbind(-1)
 
 
+@overridable(as_given=True)
 def histogramdd(
     input: Tensor,
     bins: Any,

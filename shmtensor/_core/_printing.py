@@ -279,17 +279,18 @@ def _sparse_text(tensor: Tensor, prefix: str) -> str:
     return _with_suffixes(prefix + gap.join(texts), suffixes, indent)
 
 
-def tensor_text(tensor: Tensor) -> str:
+def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     """Return what ``repr(tensor)`` shows.
 
     Args:
         tensor: Any shape and dtype; a Meta tensor shows its size only.
+        contents: Stands in place of the elements.
 
     Source:
         torch's text, e.g. ``tensor([1.0000, 2.5000], grad_fn=<MulBackward0>)``.
     """
     if _C._level_count() > 0:  # under vmap, what is shown are values, not examples
-        text: str = _C._call_outside_levels(lambda: tensor_text(tensor))
+        text: str = _C._call_outside_levels(lambda: tensor_text(tensor, contents))
         return text
     if (parts := _C._batched_parts(tensor)) is not None:
         return _batched_text(*parts)
@@ -298,7 +299,9 @@ def tensor_text(tensor: Tensor) -> str:
     suffixes: list[str] = []
     if tensor.layout is not _C.strided:
         return _sparse_text(tensor, prefix)
-    if tensor.is_meta:
+    if contents is not None:
+        body = contents
+    elif tensor.is_meta:
         suffixes += ["device='meta'", f"size={tuple(tensor.shape)}"]
         body = "..."
     elif tensor.numel() == 0:
@@ -318,4 +321,6 @@ def tensor_text(tensor: Tensor) -> str:
     tangent = _C._tangent_of(tensor)
     if tangent is not None:
         suffixes.append(f"tangent={tangent!r}")
-    return _with_suffixes(prefix + body, suffixes, indent)
+    text = _with_suffixes(prefix + body, suffixes, indent)
+    # Note [Marked tensors] in nn/parameter.py
+    return f"Parameter({text})" if hasattr(tensor, "_is_param") else text

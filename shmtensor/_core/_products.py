@@ -10,6 +10,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._overridable import Handed, overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import warn_once
 
@@ -24,6 +25,7 @@ _CDIST_MODES = (
 )
 
 
+@overridable
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _CDIST_MODES[0]) -> Tensor:
     """Give the distances between all pairs of rows in the p-norm.
 
@@ -61,6 +63,31 @@ def _subscripts(labels: Sequence[Any]) -> str:
     return "".join("..." if label is Ellipsis else _letter(label) for label in labels)
 
 
+def _equation_and_operands(args: tuple[Any, ...]) -> tuple[str, Sequence[Tensor]]:
+    """Return what `einsum` got in the first of its two forms."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        operands: Sequence[Tensor] = args[0 : len(args) - len(args) % 2 : 2]
+        equation = ",".join(_subscripts(labels) for labels in args[1::2])
+        if len(args) % 2 == 1:
+            equation += "->" + _subscripts(args[-1])
+    else:
+        equation, operands = args[0], args[1:]
+        if len(operands) == 1 and isinstance(operands[0], list | tuple):
+            operands = operands[0]
+    return equation, operands
+
+
+def _hand_einsum_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
+    equation, operands = _equation_and_operands(args)
+    return operands, (equation, *operands), kwargs
+
+
+@overridable(hand_over=_hand_einsum_over)
 def einsum(*args: Any) -> Tensor:
     """Sum products of elements over dimensions named by letters.
 
@@ -80,23 +107,11 @@ def einsum(*args: Any) -> Tensor:
     Source:
         torch.einsum.
     """
-    if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one "
-            "operand and its subscripts list"
-        )
-    if isinstance(args[0], Tensor):
-        operands: Sequence[Tensor] = args[0 : len(args) - len(args) % 2 : 2]
-        equation = ",".join(_subscripts(labels) for labels in args[1::2])
-        if len(args) % 2 == 1:
-            equation += "->" + _subscripts(args[-1])
-    else:
-        equation, operands = args[0], args[1:]
-        if len(operands) == 1 and isinstance(operands[0], list | tuple):
-            operands = operands[0]
+    equation, operands = _equation_and_operands(args)
     return _nn.einsum(equation, list(operands))
 
 
+@overridable
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sum products over pairs of dimensions.
 
@@ -133,6 +148,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return _nn.tensordot(a, b, first, second, out=out)
 
 
+@overridable
 def norm(
     input: Tensor,
     p: Any = "fro",
@@ -175,6 +191,7 @@ def norm(
     return _nn.linalg_vector_norm(input, order, dims or None, keepdim, **options)
 
 
+@overridable
 def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None
 ) -> tuple[Tensor, ...]:
@@ -218,6 +235,7 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     return basis
 
 
+@overridable
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -254,6 +272,7 @@ def svd_lowrank(
     return (v, s, u) if m < n else (u, s, v)
 
 
+@overridable
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:

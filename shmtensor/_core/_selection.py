@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["chain_matmul", "nonzero", "unique", "unique_consecutive"]
 
 
+@overridable(as_given=True)
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Find the elements that are not zero.
 
@@ -56,6 +58,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any: ...
+@overridable
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -99,6 +102,7 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any: ...
+@overridable
 def unique_consecutive(
     input: Tensor,
     return_inverse: bool = False,
@@ -120,6 +124,7 @@ def unique_consecutive(
     return _select(results, return_inverse, return_counts)
 
 
+@overridable
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Multiply matrices in the order of brackets that needs the fewest multiplications.
 

@@ -8,6 +8,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._core._arguments import checked
 from shmtensor._core._autocast import in_float32
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import warn_once
 
@@ -44,6 +45,7 @@ def _warn_of_no_window(name: str, reason: str) -> None:
     )
 
 
+@overridable
 @in_float32
 @checked
 def stft(
@@ -144,6 +146,7 @@ def _overlap_add(pieces: Tensor, hop: int) -> Tensor:
     return signal.index_add(1, index, pieces.reshape(pieces.shape[0], -1))
 
 
+@overridable(as_given=True)
 @checked
 def istft(
     input: Tensor,

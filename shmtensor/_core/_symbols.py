@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from shmtensor._core._overridable import overridable
+
 __all__ = [
     "SymBool",
     "SymFloat",
@@ -47,43 +49,51 @@ class SymBool(_Symbol):
     """A bool that is not known yet. Has no instances."""
 
 
+@overridable
 def sym_int(a: Any) -> int:
     """Return *a* as an int, rounded towards zero."""
     return int(a)
 
 
+@overridable
 def sym_float(a: Any) -> float:
     """Return *a* as a float."""
     return float(a)
 
 
+@overridable
 def sym_not(a: Any) -> bool:
     """Return the contrary of *a*."""
     return not a
 
 
+@overridable
 def sym_max(a: Any, b: Any) -> Any:
     """Return the larger of two numbers; a float where one of them is."""
     larger = max(a, b)
     return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
 
 
+@overridable
 def sym_min(a: Any, b: Any) -> Any:
     """Return the smaller of two numbers; a float where one of them is."""
     smaller = min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
 
+@overridable
 def sym_sum(args: Iterable[Any]) -> Any:
     """Return the sum of some numbers."""
     return sum(args)
 
 
+@overridable
 def sym_sqrt(a: Any) -> float:
     """Return the square root of a number."""
     return math.sqrt(a)
 
 
+@overridable
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
     """Return *t* where *b* is true, and *f* otherwise."""
     return t if b else f

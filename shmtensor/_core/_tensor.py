@@ -11,6 +11,7 @@ import itertools
 import math
 import operator
 import warnings
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor import _C
@@ -23,6 +24,7 @@ from shmtensor._core import (
     _type_names,
 )
 from shmtensor._core._elements import replace_elements
+from shmtensor._core._overridable import overridable
 from shmtensor._core._printing import tensor_text
 from shmtensor._generated.dtypes import DTYPES
 
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["Tensor"]
 
 _WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
-
-
-_NOT_THERE = property(lambda self: False, doc="False: no tensor is on such a device.")
 
 
 class Tensor(_TensorBase):
@@ -51,14 +50,6 @@ class Tensor(_TensorBase):
     __module__ = "shmtensor"
 
     # --- subclasses that answer calls themselves ---------------------------------------------
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        answer = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
-        if answer not in (_default_answer, _C._disabled_torch_function_impl):
-            from shmtensor.overrides import catch_everything  # it imports this module
-
-            catch_everything(cls)
 
     @classmethod
     def __torch_function__(
@@ -92,8 +83,8 @@ class Tensor(_TensorBase):
 
     # --- text ------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        return tensor_text(self)
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return tensor_text(self, tensor_contents)
 
     def __format__(self, format_spec: str) -> str:
         if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
@@ -397,8 +388,6 @@ class Tensor(_TensorBase):
 
     # --- questions ---------------------------------------------------------------------------
 
-    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = _NOT_THERE
-
     def is_distributed(self) -> bool:
         """Return whether it is spread over machines: False."""
         return False
@@ -573,5 +562,23 @@ class Tensor(_TensorBase):
         return unique_consecutive(self, return_inverse, return_counts, dim)
 
 
+#: Look at the class itself, or make tensors of it.
+_ASK_NOBODY = "__array_namespace__ __dir__ _in_shape _typed_storage has_names new to_device".split()
+#: What torch has in C: whoever answers gets the arguments as they were written.
+_AS_GIVEN = """
+    apply_ cuda ipu is_distributed is_nonzero map2_ map_ mtia new_tensor nonzero numpy pin_memory
+    smm sum_to_size to_dense type untyped_storage xpu _is_view
+""".split()
+
+
+def _let_methods_ask() -> None:
+    """Let classes and modes answer for the methods above, as for those of C."""
+    for name, method in list(vars(Tensor).items()):
+        if isinstance(method, FunctionType) and name not in _ASK_NOBODY:
+            asks = overridable(as_given=name in _AS_GIVEN, only_first=True)(method)
+            setattr(Tensor, name, asks)
+
+
+_let_methods_ask()
 _C._set_tensor_class(Tensor)
 _default_answer = Tensor.__dict__["__torch_function__"].__func__

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from shmtensor import _C
+from shmtensor._core._overridable import Handed, overridable, with_defaults
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["backward", "grad"]
@@ -22,6 +23,17 @@ def _tuple(value: _Tensors) -> tuple[Any, ...]:
     return (value,) if isinstance(value, _C._TensorBase) or _is_edge(value) else tuple(value)
 
 
+def _hand_backward_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
+    (tensors,), named = with_defaults(function, args, kwargs)
+    roots = _tuple(tensors)
+    old_name = named.pop("grad_variables")
+    if named["grad_tensors"] is None:
+        named["grad_tensors"] = old_name
+    inputs = named["inputs"] = () if named["inputs"] is None else _tuple(named["inputs"])
+    return (*roots, *inputs), (roots,), named
+
+
+@overridable(hand_over=_hand_backward_over)
 def backward(
     tensors: _Tensors,
     grad_tensors: _Tensors | None = None,
@@ -78,6 +90,14 @@ def backward(
     _C._run_backward(roots, grads, bool(keep), bool(create_graph), given_inputs, True, True)
 
 
+def _hand_grad_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
+    (outputs, inputs), named = with_defaults(function, args, kwargs)
+    roots, wanted = _tuple(outputs), _tuple(inputs)
+    if named["allow_unused"] is None:
+        named["allow_unused"] = named["materialize_grads"]
+    return (*roots, *wanted), (roots, wanted), named
+
+
 @overload
 def grad(
     outputs: _Tensors,
@@ -102,6 +122,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]: ...
+@overridable(hand_over=_hand_grad_over)
 def grad(
     outputs: _Tensors,
     inputs: _Tensors,

@@ -12,6 +12,7 @@ from typing import Any
 import shmtensor
 from shmtensor._core._arguments import checked
 from shmtensor._core._functions import require_tensors
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
@@ -53,6 +54,7 @@ def _name_of(reduction: int) -> str:
 # --- losses ------------------------------------------------------------------------------------
 
 
+@overridable(as_given=True)
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
@@ -60,6 +62,7 @@ def cosine_embedding_loss(
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_name_of(reduction))
 
 
+@overridable(as_given=True)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -74,6 +77,7 @@ def ctc_loss(
     return F.ctc_loss(log_probs, targets, *lengths, blank, _name_of(reduction), zero_infinity)
 
 
+@overridable(as_given=True)
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
 ) -> Tensor:
@@ -81,6 +85,7 @@ def hinge_embedding_loss(
     return F.hinge_embedding_loss(input, target, margin, reduction=_name_of(reduction))
 
 
+@overridable(as_given=True)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
@@ -88,6 +93,7 @@ def margin_ranking_loss(
     return F.margin_ranking_loss(input1, input2, target, margin, reduction=_name_of(reduction))
 
 
+@overridable(as_given=True)
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
@@ -97,6 +103,7 @@ def poisson_nll_loss(
     )
 
 
+@overridable(as_given=True)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -210,6 +217,7 @@ def _packed(
     return (rows, *last)
 
 
+@overridable(as_given=True)
 def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Run an LSTM of several layers: outputs and the last hidden and cell states.
 
@@ -231,16 +239,19 @@ def _one_state(mode: str, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return (_packed if is_packed else _recurrent)(mode, *args, **kwargs)  # type: ignore[return-value]
 
 
+@overridable(as_given=True)
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run a GRU as `lstm` runs an LSTM; *hx* is one tensor."""
     return _one_state("GRU", *args, **kwargs)
 
 
+@overridable(as_given=True)
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run an Elman network as `lstm` runs an LSTM; *hx* is one tensor."""
     return _one_state("RNN_TANH", *args, **kwargs)
 
 
+@overridable(as_given=True)
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run an Elman network with relu as `lstm` runs an LSTM; *hx* is one tensor."""
     return _one_state("RNN_RELU", *args, **kwargs)
@@ -260,6 +271,7 @@ def _cell(
     return STEPS[mode](F.linear(input, w_ih, b_ih), state, [w_hh, b_hh])
 
 
+@overridable(as_given=True)
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -280,6 +292,7 @@ def lstm_cell(
     return h, c
 
 
+@overridable(as_given=True)
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -292,6 +305,7 @@ def gru_cell(
     return _cell("GRU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@overridable(as_given=True)
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -304,6 +318,7 @@ def rnn_tanh_cell(
     return _cell("RNN_TANH", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
+@overridable(as_given=True)
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,
@@ -319,21 +334,25 @@ def rnn_relu_cell(
 # --- others --------------------------------------------------------------------------------------
 
 
+@overridable(as_given=True)
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`nn.functional.affine_grid`."""
     return F.affine_grid(theta, list(size), align_corners)
 
 
+@overridable(as_given=True)
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
     return F.alpha_dropout(input, p, train, inplace=True)
 
 
+@overridable(as_given=True)
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
     return F.feature_alpha_dropout(input, p, train, inplace=True)
 
 
+@overridable(as_given=True)
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -379,6 +398,7 @@ def embedding_bag(
     return made, bags, sizes, best
 
 
+@overridable(as_given=True)
 @checked
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten those rows of *input* that *indices* name and that are longer than *max_norm*."""
@@ -391,6 +411,7 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     return input
 
 
+@overridable(as_given=True)
 def max_pool1d_with_indices(
     input: Tensor,
     kernel_size: Any,
@@ -407,6 +428,7 @@ def max_pool1d_with_indices(
     return values, indices
 
 
+@overridable(as_given=True)
 @checked
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The *pow*-norm over all dimensions but *dim*, which keep size 1; over all if *dim* is -1."""

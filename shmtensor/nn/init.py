@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
+from shmtensor._core._overridable import all_by_name, overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = [
@@ -126,18 +127,21 @@ def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = N
         return tensor.normal_(mean, std, generator=generator)
 
 
+@overridable(hand_over=all_by_name)
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with values from [a, b)."""
     with shmtensor.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
+@overridable(hand_over=all_by_name)
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with values of a normal distribution."""
     with shmtensor.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
+@overridable(hand_over=all_by_name)
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
     with shmtensor.no_grad():
@@ -146,7 +150,8 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
-    return constant_(tensor, 1.0)
+    with shmtensor.no_grad():
+        return tensor.fill_(1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -218,6 +223,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     )
 
 
+@overridable(hand_over=all_by_name)
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,

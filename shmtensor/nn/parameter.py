@@ -21,21 +21,52 @@ __all__ = [
 ]
 
 
-class Parameter(Tensor):
+class _Marking(type(Tensor)):  # type: ignore[misc]
+    """The class of `Parameter` and `Buffer`, of which objects of other classes may be marked ones.
+
+    Note [Marked tensors]: a parameter made of a tensor whose class is neither `Tensor` nor
+    `Parameter` keeps that class, and has the attribute ``_is_param``; a buffer has ``_is_buffer``.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        mark = vars(cls).get("_mark")
+        return mark is not None and isinstance(instance, Tensor) and hasattr(instance, mark)
+
+
+def _marked(kind: str, mark: str, data: Tensor, requires_grad: bool) -> Any:
+    """Return *data* as a leaf of its own class with a mark; memory is shared."""
+    made = data.detach().requires_grad_(requires_grad)
+    if type(made) is not type(data):
+        raise RuntimeError(
+            f"Creating a {kind} from an instance of type {type(data).__name__} requires that "
+            f"detach() returns an instance of the same type, but return type {type(made).__name__} "
+            f"was found instead. To use the type as a {kind}, please correct the detach() "
+            "semantics defined by its __torch_dispatch__() implementation."
+        )
+    setattr(made, mark, True)
+    return made
+
+
+class Parameter(Tensor, metaclass=_Marking):
     """A tensor that registers itself when it becomes an attribute of a module.
 
     Args:
-        data: Its values; memory is shared with *data*. ``None`` makes an empty parameter.
+        data: Its values; memory is shared with *data*. ``None`` makes an empty parameter. A
+            tensor of another class keeps its class, and ``isinstance(p, Parameter)`` holds too.
         requires_grad: Whether gradients are collected in ``.grad``.
 
     Raises:
-        RuntimeError: *data* is integral and *requires_grad* is true.
+        RuntimeError: *data* is integral and *requires_grad* is true, or its ``detach`` does not
+            keep the class.
 
     Source:
         torch.nn.Parameter.
     """
 
     __torch_function__ = _C._disabled_torch_function_impl  # results are plain tensors
+    _mark = "_is_param"
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Make a parameter of *data*."""
@@ -43,6 +74,9 @@ class Parameter(Tensor):
             data = shmtensor.empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter(): data must be a Tensor, got {type(data).__name__}")
+        if type(data) not in (Tensor, Parameter):
+            marked: Parameter = _marked("Parameter", "_is_param", data, requires_grad)
+            return marked
         made: Parameter = Tensor._make_subclass(cls, data, requires_grad)
         return made
 
@@ -56,7 +90,7 @@ class Parameter(Tensor):
         memo[id(self)] = result
         return result
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -66,7 +100,7 @@ class Parameter(Tensor):
         return _rebuild_parameter, head
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_Marking):
     """A tensor that is part of a module's state but is not optimised.
 
     Args:
@@ -76,12 +110,17 @@ class Buffer(Tensor):
 
     persistent: bool = True
     __torch_function__ = _C._disabled_torch_function_impl  # results are plain tensors
+    _mark = "_is_buffer"
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """Make a buffer of *data*."""
         if data is None:
             data = shmtensor.empty(0)
-        made: Buffer = Tensor._make_subclass(cls, data, data.requires_grad)
+        made: Buffer
+        if type(data) in (Tensor, Buffer, Parameter):
+            made = Tensor._make_subclass(cls, data, data.requires_grad)
+        else:
+            made = _marked("Buffer", "_is_buffer", data, data.requires_grad)
         made.persistent = persistent
         return made
 
@@ -151,7 +190,7 @@ class UninitializedTensorMixin(Tensor):
             "initialize the parameters before calling `module.share_memory()`."
         )
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         return f"<{type(self).__name__}>"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.sparse._construct import sparse_coo_tensor
 
@@ -86,6 +87,7 @@ def _reduced_mm(sparse: Tensor, dense: Tensor, reduce: str) -> Tensor:
     return result
 
 
+@overridable(as_given=True)
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Multiply two matrices; the name that old programs use for a sparse *input*.
 
@@ -95,6 +97,7 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     return _C.mm(input, mat2)
 
 
+@overridable(as_given=True)
 def smm(input: Tensor, mat: Tensor) -> Tensor:
     """Multiply a sparse and a dense matrix into a sparse one.
 

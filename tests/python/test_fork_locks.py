@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import shmtensor as st
-from shmtensor import _function_modes
 from shmtensor._fork_locks import free_in_child, module_lock
 from shmtensor.autograd import profiler
 from shmtensor.distributed import _tcp_store
@@ -118,6 +117,6 @@ def test_objects_work_in_a_child(make: Callable[[], tuple[Any, str, Any]]) -> No
 
 
 def test_the_package_makes_its_locks_so() -> None:
-    for lock in (_function_modes._lock, profiler._Recording._lock, _tcp_store._servers_lock):
+    for lock in (profiler._Recording._lock, _tcp_store._servers_lock):
         with lock, lock:  # the kind that a fork takes
             pass

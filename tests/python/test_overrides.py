@@ -64,7 +64,7 @@ def logged() -> Logged:
         (lambda x: 1 - x, "__rsub__"),
         (lambda x: x * x, "mul"),
         (lambda x: -x, "neg"),
-        (lambda x: x == x, "eq"),
+        (lambda x: x == x, "__eq__"),
         (lambda x: x[0], "__getitem__"),
         (lambda x: x.sum(), "sum"),
         (lambda x: x.reshape(2, 1), "reshape"),

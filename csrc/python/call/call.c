@@ -163,8 +163,9 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     fr.loose = again;
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
-      if (SHMT_UNLIKELY(fr.has_subclass || shmt__py_n_function_modes)) {
-        PyObject* answer = shmt__py_call_torch_function(f, &call);
+      if (SHMT_UNLIKELY(fr.has_subclass || fr.has_answering || shmt__py_n_function_modes)) {
+        PyObject* answer = shmt__py_call_torch_function(f, sig, &call);
+        if (answer == NULL && fr.has_answering && !PyErr_Occurred()) shmt__py_report_mismatch(p, &call, sig, &fr);
         if (answer != NULL || PyErr_Occurred()) {
           shmt__py_frame_fini(&fr);
           return answer;
@@ -189,7 +190,6 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     if (r < 0) return NULL;
     if (!again && !deprecated) only = tried++ == 0 ? sig : NULL;
   }
-  PyObject* answer = shmt__py_call_torch_function(f, &call);
-  if (answer == NULL && !PyErr_Occurred()) shmt__py_report_mismatch(p, &call, only, &fr);
-  return answer;
+  shmt__py_report_mismatch(p, &call, only, &fr);
+  return NULL;
 }

@@ -5,37 +5,12 @@
 
 #include <string.h>
 
-enum { FEW_OVERLOADED = 16 };
-
-static PyObject* torch_function_name;      /* "__torch_function__" */
-static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
-static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
-static PyObject* function_modules; /* modules in which functions are looked up */
-static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
+enum { FEW_OVERLOADED = 16, FEW_MODES = 16 };
 
 /* Modes: objects that answer every call of their thread, the innermost last. */
-enum { MAX_MODES = 256 };
-_Thread_local int shmt__py_n_function_modes __attribute__((tls_model("initial-exec")));
 static _Thread_local PyObject** function_modes; /* owned references; comes with the first mode */
-
-/* Does the class have a __torch_function__ of its own? */
-static bool has_own_torch_function(PyTypeObject* type) {
-  if (type == shmt__py_tensor_type || type == shmt__py_base_type || torch_function_name == NULL)
-    return false;
-  if (type->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS |
-                        Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS |
-                        Py_TPFLAGS_DICT_SUBCLASS | Py_TPFLAGS_TYPE_SUBCLASS))
-    return false;
-  PyObject* found = _PyType_Lookup(type, torch_function_name); /* borrowed */
-  if (found == NULL || found == disabled_torch_function) return false;
-  PyObject* own = NULL;
-  if (Py_IS_TYPE(found, &PyClassMethod_Type)) {
-    own = PyObject_GetAttrString(found, "__func__");
-    if (own == NULL) PyErr_Clear();
-    Py_XDECREF(own); /* the class keeps it */
-  }
-  return own != default_torch_function;
-}
+static _Thread_local int modes_capacity;
+static _Thread_local int n_modes_busy; /* off the stack, to come back when their call ends */
 
 /* --- overloaded arguments, in the order of their calls ------------------------------------------------------- */
 
@@ -73,7 +48,7 @@ static int overloaded_grow(overloaded_args* a) {
 /* -1 with MemoryError. */
 static int add_overloaded(overloaded_args* a, PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
-  if (!has_own_torch_function(type)) return 0;
+  if (!shmt__py_has_own_torch_function(type)) return 0;
   int at = a->n;
   for (int i = 0; i < a->n; i++) {
     if (Py_TYPE(a->objects[i]) == type) return 0;
@@ -96,26 +71,46 @@ static int add_from(overloaded_args* a, PyObject* o) {
   return status;
 }
 
-/* -1 with MemoryError. */
-static int collect(overloaded_args* a, const shmt__py_call_args* call) {
-  Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+/* The keyword argument of a parameter, or NULL. */
+static PyObject* keyword_of(const shmt__py_call_args* call, const shmt__py_arg* parameter) {
+  for (Py_ssize_t k = 0; call->kwnames && k < PyTuple_GET_SIZE(call->kwnames); k++)
+    if (shmt__py_is_argument_name(parameter, PyTuple_GET_ITEM(call->kwnames, k)))
+      return call->args[call->n_args + k];
+  return NULL;
+}
+
+/* In the order of the parameters, out= last. -1 with MemoryError. */
+static int collect(overloaded_args* a, const shmt__py_prepared_signature* sig, const shmt__py_call_args* call) {
   int status = call->self ? add_overloaded(a, call->self) : 0;
-  for (Py_ssize_t i = 0; i < n && status == 0; i++) status = add_from(a, call->args[i]);
-  return status;
+  for (Py_ssize_t i = 0; i < call->n_args && status == 0; i++) status = add_from(a, call->args[i]);
+  for (int i = 0; i < sig->n_args && call->kwnames && status == 0; i++) {
+    PyObject* o = keyword_of(call, &sig->args[i]);
+    if (o) status = add_from(a, o);
+  }
+  return status == 0 && call->out ? add_from(a, call->out) : status;
 }
 
 /* --- calling __torch_function__ ----------------------------------------------------- */
 
-/* The public object of the function: new reference; NULL without an exception when there is none. */
-static PyObject* function_object(const shmt__py_function* f) {
+/* The namespace of a function that is not in the first of the modules. */
+static const char* space_of(const char* name) {
+  if (strncmp(name, "linalg_", 7) == 0) return "torch.linalg";
+  if (strncmp(name, "special_", 8) == 0) return "torch.special";
+  return strncmp(name, "fft_", 4) == 0 ? "torch.fft" : "torch.nn";
+}
+
+/* The public object of the function and where it is found; NULL without an exception when there is none. */
+static PyObject* function_object(const shmt__py_function* f, const char** where) {
+  *where = f->is_method ? "torch.Tensor" : "torch";
   if (f->is_method) {
     PyObject* o = PyObject_GetAttrString((PyObject*)shmt__py_tensor_type, f->name);
     if (o == NULL) PyErr_Clear();
     return o;
   }
-  Py_ssize_t n = function_modules ? PyTuple_GET_SIZE(function_modules) : 0;
+  Py_ssize_t n = shmt__py_overrides.modules ? PyTuple_GET_SIZE(shmt__py_overrides.modules) : 0;
   for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject* o = PyObject_GetAttrString(PyTuple_GET_ITEM(function_modules, i), f->name);
+    PyObject* o = PyObject_GetAttrString(PyTuple_GET_ITEM(shmt__py_overrides.modules, i), f->name);
+    if (i > 0) *where = space_of(f->name);
     if (o != NULL) return o;
     PyErr_Clear();
   }
@@ -129,38 +124,41 @@ static PyObject* types_of(const overloaded_args* a) {
   return types;
 }
 
-static int arguments_of(const shmt__py_call_args* call, PyObject** args, PyObject** kwargs) {
-  Py_ssize_t first = call->self ? 1 : 0;
-  Py_ssize_t n_kw = call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0;
-  *args = PyTuple_New(first + call->n_args);
-  *kwargs = PyDict_New();
-  if (!*args || !*kwargs) return -1;
-  if (call->self) PyTuple_SET_ITEM(*args, 0, Py_NewRef(call->self));
-  for (Py_ssize_t i = 0; i < call->n_args; i++)
-    PyTuple_SET_ITEM(*args, first + i, Py_NewRef(call->args[i]));
-  for (Py_ssize_t i = 0; i < n_kw; i++)
-    if (PyDict_SetItem(*kwargs, PyTuple_GET_ITEM(call->kwnames, i),
-                       call->args[call->n_args + i]) < 0)
-      return -1;
-  return 0;
+int shmt__py_pack_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, PyObject** tuple,
+                            PyObject** dict) {
+  const Py_ssize_t first = self ? 1 : 0;
+  const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  *tuple = PyTuple_New(first + n);
+  *dict = PyDict_New();
+  bool ok = *tuple && *dict;
+  if (ok && self) PyTuple_SET_ITEM(*tuple, 0, Py_NewRef(self));
+  for (Py_ssize_t i = 0; ok && i < n; i++) PyTuple_SET_ITEM(*tuple, first + i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; ok && i < n_kw; i++)
+    ok = PyDict_SetItem(*dict, PyTuple_GET_ITEM(kwnames, i), args[n + i]) == 0;
+  if (ok) return 0;
+  Py_CLEAR(*tuple);
+  Py_CLEAR(*dict);
+  return -1;
 }
 
-static PyObject* raise_not_implemented(PyObject* function, const overloaded_args* a) {
+/* name: of the function, "torch.add". */
+static PyObject* raise_not_implemented(PyObject* name, const overloaded_args* a, PyObject* mode) {
   PyObject* text = PyUnicode_FromFormat(
-      "Multiple dispatch failed for %R; all __torch_function__ handlers returned NotImplemented:\n",
-      function);
+      "Multiple dispatch failed for '%U'; all __torch_function__ handlers returned NotImplemented:\n", name);
+  if (text && mode) Py_SETREF(text, PyUnicode_FromFormat("%U\n  - mode object %R", text, mode));
   for (int i = 0; text && i < a->n; i++)
-    Py_SETREF(text, PyUnicode_FromFormat("%U\n  - %R", text, Py_TYPE(a->objects[i])));
+    Py_SETREF(text, PyUnicode_FromFormat("%U\n  - tensor subclass %R", text, Py_TYPE(a->objects[i])));
   if (text) PyErr_SetObject(PyExc_TypeError, text);
   Py_XDECREF(text);
   return NULL;
 }
 
+/* The first answer; NotImplemented when nobody has one. */
 static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObject* args,
                           PyObject* kwargs) {
   PyObject* types = types_of(a);
   for (int i = 0; types && i < a->n; i++) {
-    PyObject* answer = PyObject_GetAttr(a->objects[i], torch_function_name);
+    PyObject* answer = PyObject_GetAttr(a->objects[i], shmt__py_overrides.name);
     PyObject* r =
         answer ? PyObject_CallFunctionObjArgs(answer, function, types, args, kwargs, NULL) : NULL;
     Py_XDECREF(answer);
@@ -172,7 +170,7 @@ static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObjec
   }
   if (types == NULL) return NULL;
   Py_DECREF(types);
-  return raise_not_implemented(function, a);
+  Py_RETURN_NOTIMPLEMENTED;
 }
 
 /* A call that __torch_function__ is handling, on the stack of its thread. */
@@ -203,8 +201,10 @@ static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObjec
   PyObject* types = types_of(a);
   if (types == NULL) return NULL;
   PyObject* mode = function_modes[--shmt__py_n_function_modes];
+  n_modes_busy++;
   PyObject* r = PyObject_CallMethod(mode, "__torch_function__", "OOOO", function, types, args,
                                     kwargs);
+  n_modes_busy--;
   function_modes[shmt__py_n_function_modes++] = mode;
   Py_DECREF(types);
   return r;
@@ -214,10 +214,12 @@ static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObjec
 static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const overloaded_args* a) {
   const bool has_mode = shmt__py_n_function_modes > 0;
   if (a->n == 0 && !has_mode) return NULL;
-  PyObject* function = function_object(f);
+  const char* where;
+  PyObject* function = function_object(f, &where);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
-  if (arguments_of(call, &args, &kwargs) == 0) {
+  PyObject* mode = has_mode ? Py_NewRef(function_modes[shmt__py_n_function_modes - 1]) : NULL;
+  if (shmt__py_pack_arguments(call->self, call->args, call->n_args, call->kwnames, &args, &kwargs) == 0) {
     if (has_mode) r = call_mode(a, function, args, kwargs);
     if (!has_mode || r == Py_NotImplemented) {
       Py_XDECREF(r);
@@ -227,17 +229,88 @@ static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_
       innermost = here.outer;
     }
   }
+  if (r == Py_NotImplemented) {
+    Py_DECREF(r);
+    r = NULL;
+    PyObject* name = PyUnicode_FromFormat("%s.%s", where, f->name);
+    if (name) raise_not_implemented(name, a, mode);
+    Py_XDECREF(name);
+  }
+  Py_XDECREF(mode);
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
   Py_DECREF(function);
   return r;
 }
 
-PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
+PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_prepared_signature* sig,
+                                       const shmt__py_call_args* call) {
   overloaded_args a = {.objects = a.few, .capacity = FEW_OVERLOADED};
-  const bool skips_classes = n_disabled > 0 || is_recursive(f, call);
-  PyObject* r = skips_classes || collect(&a, call) == 0 ? call_overrides(f, call, &a) : NULL;
+  const bool skips_classes = shmt__py_n_overrides_off > 0 || is_recursive(f, call);
+  PyObject* r = skips_classes || collect(&a, sig, call) == 0 ? call_overrides(f, call, &a) : NULL;
   overloaded_fini(&a);
+  return r;
+}
+
+/* --- operators ---------------------------------------------------------------------------- */
+
+bool shmt__py_operands_answer(PyObject* x, PyObject* y) {
+  return shmt__py_n_function_modes || shmt__py_has_torch_function(Py_TYPE(x)) ||
+         shmt__py_has_torch_function(Py_TYPE(y));
+}
+
+PyObject* shmt__py_answer_operator(const char* forward, const char* reflected, PyObject* x, PyObject* y) {
+  const bool is_reflected = !shmt__py_is_tensor(x);
+  PyObject* function =
+      PyObject_GetAttrString((PyObject*)shmt__py_tensor_type, is_reflected ? reflected : forward);
+  if (function == NULL) return NULL;
+  PyObject* r = y == NULL ? PyObject_CallFunctionObjArgs(shmt__py_overrides.operators, function, x, NULL)
+                : is_reflected ? PyObject_CallFunctionObjArgs(shmt__py_overrides.operators, function, y, x, NULL)
+                               : PyObject_CallFunctionObjArgs(shmt__py_overrides.operators, function, x, y, NULL);
+  Py_DECREF(function);
+  return r;
+}
+
+PyObject* shmt__py_answer_factory(const char* name, PyObject* args, PyObject* kwargs) {
+  PyObject* module = PyImport_ImportModule("shmtensor._C");
+  PyObject* function = module ? PyObject_GetAttrString(module, name) : NULL;
+  PyObject* r = NULL;
+  if (function)
+    r = shmt__py_answer_method(function, args, kwargs);
+  else
+    Py_XDECREF(args);
+  Py_XDECREF(function);
+  Py_XDECREF(module);
+  return r;
+}
+
+PyObject* shmt__py_answer_method(PyObject* function, PyObject* args, PyObject* kwargs) {
+  PyObject* r = args ? PyObject_CallFunctionObjArgs(shmt__py_overrides.methods, function, args, kwargs, NULL) : NULL;
+  Py_XDECREF(args);
+  return r;
+}
+
+bool shmt__py_key_answers(PyObject* key) {
+  enum { DEEPEST = 8 }; /* a list may hold itself */
+  static _Thread_local int depth;
+  Py_ssize_t n = 0;
+  PyObject** items = shmt__py_items(key, &n);
+  if (items == NULL) return shmt__py_has_torch_function(Py_TYPE(key));
+  bool found = false;
+  if (depth == DEEPEST) return false;
+  depth++;
+  for (Py_ssize_t i = 0; i < n && !found; i++)
+    if (Py_TYPE(items[i]) != shmt__py_tensor_type) found = shmt__py_key_answers(items[i]);
+  depth--;
+  return found;
+}
+
+PyObject* shmt__py_answer_subscript(PyObject* self, PyObject* key, PyObject* value) {
+  PyObject* function =
+      PyObject_GetAttrString((PyObject*)shmt__py_tensor_type, value ? "__setitem__" : "__getitem__");
+  if (function == NULL) return NULL;
+  PyObject* r = PyObject_CallFunctionObjArgs(shmt__py_overrides.operators, function, self, key, value, NULL);
+  Py_DECREF(function);
   return r;
 }
 
@@ -302,9 +375,9 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
     r = raise_foreign_library(func);
   } else {
     innermost_disabled = &here;
-    n_disabled++;
+    shmt__py_n_overrides_off++;
     r = PyObject_Call(func, positional, here.kwargs);
-    n_disabled--;
+    shmt__py_n_overrides_off--;
     innermost_disabled = here.outer;
   }
   Py_DECREF(positional);
@@ -315,11 +388,11 @@ PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
   static PyTypeObject* plain_before; /* the last class with plain results; owned */
   if (operand == plain_before || operand == shmt__py_tensor_type || operand == shmt__py_base_type)
     return shmt__py_tensor_type;
-  if (n_disabled > 0) return shmt__py_tensor_type;
+  if (shmt__py_n_overrides_off > 0) return shmt__py_tensor_type;
   PyObject* impl = PyObject_GetAttrString((PyObject*)operand, "__torch_function__");
   if (impl == NULL) PyErr_Clear();
   Py_XDECREF(impl);
-  if (impl == NULL || impl != disabled_torch_function) return operand;
+  if (impl == NULL || impl != shmt__py_overrides.disabled_function) return operand;
   Py_INCREF(operand);
   Py_XSETREF(plain_before, operand);
   return shmt__py_tensor_type;
@@ -327,16 +400,17 @@ PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
 
 /* --- module functions -------------------------------------------------------------------- */
 
-/* _set_torch_function(default function, disabled function, modules) */
+/* _set_torch_function(default function, disabled function, functions for operators and methods, modules) */
 static PyObject* set_torch_function(PyObject* module, PyObject* args) {
-  PyObject *function, *disabled, *modules;
+  PyObject *function, *disabled, *operators, *methods, *modules;
   (void)module;
-  if (!PyArg_ParseTuple(args, "OOO!", &function, &disabled, &PyTuple_Type, &modules)) return NULL;
-  if (!torch_function_name && !(torch_function_name = PyUnicode_InternFromString("__torch_function__")))
+  if (!PyArg_ParseTuple(args, "OOOOO!", &function, &disabled, &operators, &methods, &PyTuple_Type, &modules))
     return NULL;
-  Py_XSETREF(default_torch_function, Py_NewRef(function));
-  Py_XSETREF(disabled_torch_function, Py_NewRef(disabled));
-  Py_XSETREF(function_modules, Py_NewRef(modules));
+  Py_XSETREF(shmt__py_overrides.default_function, Py_NewRef(function));
+  Py_XSETREF(shmt__py_overrides.disabled_function, Py_NewRef(disabled));
+  Py_XSETREF(shmt__py_overrides.operators, Py_NewRef(operators));
+  Py_XSETREF(shmt__py_overrides.methods, Py_NewRef(methods));
+  Py_XSETREF(shmt__py_overrides.modules, Py_NewRef(modules));
   Py_RETURN_NONE;
 }
 
@@ -344,24 +418,27 @@ static PyObject* change_disabled_depth(PyObject* module, PyObject* by) {
   (void)module;
   long change = PyLong_AsLong(by);
   if (change == -1 && PyErr_Occurred()) return NULL;
-  n_disabled += (int)change;
-  return PyLong_FromLong(n_disabled);
+  shmt__py_n_overrides_off += (int)change;
+  return PyLong_FromLong(shmt__py_n_overrides_off);
 }
 
 static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
   if (shmt__py_n_function_modes) Py_RETURN_TRUE;
-  for (Py_ssize_t i = 0; n_disabled == 0 && i < n; i++)
-    if (has_own_torch_function(Py_TYPE(args[i]))) Py_RETURN_TRUE;
+  for (Py_ssize_t i = 0; shmt__py_n_overrides_off == 0 && i < n; i++)
+    if (shmt__py_has_own_torch_function(Py_TYPE(args[i]))) Py_RETURN_TRUE;
   Py_RETURN_FALSE;
 }
 
 static PyObject* push_mode(PyObject* module, PyObject* mode) {
   (void)module;
-  if (!function_modes && !(function_modes = PyMem_RawCalloc(MAX_MODES, sizeof *function_modes)))
-    return PyErr_NoMemory();
-  if (shmt__py_n_function_modes == MAX_MODES)
-    return PyErr_Format(PyExc_RecursionError, "more than %d function modes at a time", MAX_MODES);
+  if (shmt__py_n_function_modes + n_modes_busy == modes_capacity) {
+    const int capacity = modes_capacity ? 2 * modes_capacity : FEW_MODES;
+    PyObject** grown = PyMem_RawRealloc(function_modes, sizeof *grown * (size_t)capacity);
+    if (grown == NULL) return PyErr_NoMemory();
+    function_modes = grown;
+    modes_capacity = capacity;
+  }
   function_modes[shmt__py_n_function_modes++] = Py_NewRef(mode);
   Py_RETURN_NONE;
 }
@@ -397,7 +474,8 @@ PyMethodDef shmt__py_override_functions[] = {
     {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
      "As a class's __torch_function__: results of operators on it are plain tensors."},
     {"_set_torch_function", set_torch_function, METH_VARARGS,
-     "Name the default and the disabled __torch_function__, and the modules of functions."},
+     "Name the default and the disabled __torch_function__, what answers for operators and methods, and the modules of "
+     "functions."},
     {"_change_overrides_off", change_disabled_depth, METH_O,
      "Enter (1) or leave (-1) a region that treats subclasses as plain; returns the depth."},
     {"_has_override", (PyCFunction)(void (*)(void))has_override, METH_FASTCALL,

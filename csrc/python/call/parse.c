@@ -4,6 +4,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "python/call/convert.h"
+#include "python/values/override_classes.h"
 #include "python/values/types.h"
 
 void shmt__py_frame_release(shmt__py_frame* fr) {
@@ -295,14 +296,18 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
   return r;
 }
 
-static int mismatched_type(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o, int position) {
+/* Note the mismatch: 0; but an object that answers calls takes the place of any argument: 1. */
+static SHMT_COLD int mismatched_type(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o, int position) {
   if (fr->mismatch != SHMT_MISMATCH_ELEMENT) {
     fr->mismatch = SHMT_MISMATCH_TYPE;
     fr->what = o;
   }
   fr->arg = a;
   fr->position = position;
-  return 0;
+  if (!shmt__py_answers_for_tensor(fr->what)) return 0;
+  fr->values[a->slot].tag = SHMT_VALUE_NONE;
+  fr->has_answering = true;
+  return 1;
 }
 
 /* Index of the argument called name, or -1. */
@@ -310,12 +315,8 @@ static int find_keyword(const shmt__py_prepared_signature* sig, PyObject* name) 
   for (int i = 0; i < sig->n_args; i++)
     if (sig->args[i].name == name) return i;
   /* An alias, or not interned: built at run time, as in f(**{...}). */
-  for (int i = 0; i < sig->n_args; i++) {
-    const shmt__py_arg* a = &sig->args[i];
-    if (PyUnicode_Compare(a->name, name) == 0) return i;
-    for (int k = 0; k < SHMT_PY_MAX_ALIASES && a->aliases[k] != NULL; k++)
-      if (PyUnicode_Compare(a->aliases[k], name) == 0) return i;
-  }
+  for (int i = 0; i < sig->n_args; i++)
+    if (shmt__py_is_argument_name(&sig->args[i], name)) return i;
   return -1;
 }
 
@@ -323,20 +324,25 @@ static bool is_name(PyObject* a, PyObject* interned) {
   return a == interned || PyUnicode_Compare(a, interned) == 0;
 }
 
+static bool is_out(shmt__py_frame* fr, int slot, PyObject* o) {
+  if (shmt__py_is_tensor(o)) {
+    set_tensor(fr, slot, o);
+    return true;
+  }
+  if (!shmt__py_answers_for_tensor(o)) return false;
+  fr->has_answering = true;
+  return true;
+}
+
 static int match_out(const shmt__py_prepared_signature* sig, PyObject* out, shmt__py_frame* fr) {
   fr->what = out;
   fr->mismatch = SHMT_MISMATCH_OUT;
-  if (sig->n_out == 1) {
-    if (!shmt__py_is_tensor(out)) return 0;
-    set_tensor(fr, sig->out_slots[0], out);
-    return 1;
-  }
+  if (sig->n_out == 1) return is_out(fr, sig->out_slots[0], out);
   Py_ssize_t n = 0;
   PyObject** items = shmt__py_items(out, &n);
   if (items == NULL || n != sig->n_out) return 0;
   for (int i = 0; i < sig->n_out; i++) {
-    if (!shmt__py_is_tensor(items[i])) return 0;
-    set_tensor(fr, sig->out_slots[i], items[i]);
+    if (!is_out(fr, sig->out_slots[i], items[i])) return 0;
   }
   return 1;
 }
@@ -357,7 +363,8 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
       fr->seen |= 1ull << i;
       fr->mismatch = SHMT_MISMATCH_TYPE;
       int r = set_value(fr, sig, &sig->args[i], o);
-      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : mismatched_type(fr, &sig->args[i], o, 0);
+      if (SHMT_UNLIKELY(r < 0)) return -1;
+      if (SHMT_UNLIKELY(r == 0) && !mismatched_type(fr, &sig->args[i], o, 0)) return 0;
       continue;
     }
     if (is_name(name, shmt__py_str_out) && (o == Py_None || sig->n_out > 0)) continue;
@@ -401,7 +408,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
     if (r != 1) {
       if (r < 0) return -1;
       if (fr->element == 0) fr->mismatch = SHMT_MISMATCH_TYPE; /* not a list of ints at all */
-      return mismatched_type(fr, &sig->args[0], call->args[0], 1);
+      if (!mismatched_type(fr, &sig->args[0], call->args[0], 1)) return 0;
     }
     fr->seen = 1;
   } else {
@@ -413,7 +420,8 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
       const shmt__py_arg* a = &sig->args[i];
       fr->mismatch = SHMT_MISMATCH_TYPE;
       int r = set_value(fr, sig, a, call->args[i]);
-      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : mismatched_type(fr, a, call->args[i], (int)i + 1);
+      if (SHMT_UNLIKELY(r < 0)) return -1;
+      if (SHMT_UNLIKELY(r == 0) && !mismatched_type(fr, a, call->args[i], (int)i + 1)) return 0;
     }
     fr->seen = n < 64 ? (1ull << n) - 1 : ~0ull;
   }

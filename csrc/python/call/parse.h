@@ -39,6 +39,7 @@ typedef struct shmt__py_frame {
   PyTypeObject* type; /* of new results */
   bool requires_grad, shared; /* of a factory */
   bool loose;        /* tensors of one element and bools may stand for ints */
+  bool has_answering; /* an argument is no tensor, but answers calls: the operator itself cannot run */
   bool has_subclass; /* an operand of a subclass, which results keep and which may have a __torch_function__ */
   int n_ints, n_tensors, n_owned, n_heap;
   shmt__py_mismatch mismatch;
@@ -59,7 +60,7 @@ static inline void shmt__py_frame_init(shmt__py_frame* fr) {
   fr->devices = 0;
   fr->type = shmt__py_tensor_type;
   fr->requires_grad = fr->shared = fr->loose = false;
-  fr->has_subclass = false;
+  fr->has_subclass = fr->has_answering = false;
   fr->n_ints = fr->n_tensors = fr->n_owned = fr->n_heap = 0;
 }
 void shmt__py_frame_release(shmt__py_frame* fr); /* what the frame owns */

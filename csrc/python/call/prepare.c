@@ -393,3 +393,10 @@ const char* shmt__py_type_name(shmt_type type) {
   };
   return names[type];
 }
+
+bool shmt__py_is_argument_name(const shmt__py_arg* a, PyObject* name) {
+  if (PyUnicode_Compare(a->name, name) == 0) return true;
+  for (int k = 0; k < SHMT_PY_MAX_ALIASES && a->aliases[k] != NULL; k++)
+    if (PyUnicode_Compare(a->aliases[k], name) == 0) return true;
+  return false;
+}

@@ -50,6 +50,9 @@ typedef struct shmt__py_prepared {
 /* NULL with an exception when a signature cannot be represented (an error in the spec). */
 const shmt__py_prepared* shmt__py_prepare(const shmt__py_function* f);
 
+/* Is it the argument's name, or one of its aliases? */
+bool shmt__py_is_argument_name(const shmt__py_arg* a, PyObject* name);
+
 /* "Tensor", "tuple of ints": the type as messages call it. */
 const char* shmt__py_type_name(shmt_type type);
 

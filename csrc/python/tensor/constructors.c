@@ -2,6 +2,7 @@
 #include "base/warn.h"
 #include "ipc/handle/share.h"
 #include "python/call/convert.h"
+#include "python/call/overrides.h"
 #include "python/tensor/construct.h"
 #include "python/values/default_device.h"
 #include "python/values/types.h"
@@ -94,8 +95,17 @@ static PyObject* finish_tensor(shmt_tensor* t, const options* o) {
   return shmt__py_with_grad(shmt__py_wrap(t), o->requires_grad);
 }
 
+static SHMT_COLD PyObject* answer_of_mode(const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  PyObject *positional, *kwargs;
+  if (shmt__py_pack_arguments(NULL, args, n, kwnames, &positional, &kwargs) < 0) return NULL;
+  PyObject* r = shmt__py_answer_factory(name, positional, kwargs);
+  Py_DECREF(kwargs);
+  return r;
+}
+
 static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
                            PyObject* kwnames) {
+  if (SHMT_UNLIKELY(shmt__py_n_function_modes)) return answer_of_mode("tensor", args, n, kwnames);
   options o;
   shmt_tensor* t = NULL;
   (void)module;
@@ -137,6 +147,7 @@ static PyObject* convert_tensor(PyObject* tensor, const options* o) {
 /* Without a copy where the data is a tensor or an array of the wanted dtype already. */
 static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
                               PyObject* kwnames) {
+  if (SHMT_UNLIKELY(shmt__py_n_function_modes)) return answer_of_mode("as_tensor", args, n, kwnames);
   options o;
   shmt_tensor* t = NULL;
   (void)module;
@@ -168,6 +179,8 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
 }
 
 static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwargs) {
+  if (SHMT_UNLIKELY(shmt__py_n_function_modes))
+    return shmt__py_answer_factory("from_numpy", Py_NewRef(args), kwargs);
   static const char* const names[] = {"ndarray", "shared", NULL};
   shmt_tensor* t = NULL;
   PyObject* array;

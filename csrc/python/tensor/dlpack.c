@@ -2,6 +2,7 @@
  *
  * An exported tensor holds its storage and pins its address. It has no Python objects, so that its deleter may run on
  * any thread, also after Python has ended. */
+#include "python/call/overrides.h"
 #include "python/tensor/dlpack.h"
 
 #include "api/storage.h"
@@ -385,6 +386,8 @@ PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
 }
 
 static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs) {
+  if (SHMT_UNLIKELY(shmt__py_n_function_modes))
+    return shmt__py_answer_factory("from_dlpack", Py_NewRef(args), kwargs);
   static const char* const names[] = {"ext_tensor", "device", "copy", NULL};
   PyObject *o, *device_object = Py_None, *copy = Py_None;
   shmt_device device = SHMT_CPU;

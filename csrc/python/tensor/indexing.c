@@ -4,6 +4,7 @@
 #include "generated/ops.h"
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
+#include "python/call/overrides.h"
 
 /* Raise and return -1 when status is a failure. */
 static int checked(shmt_status s) {
@@ -272,9 +273,16 @@ fail:
 
 /* --- t[key] ------------------------------------------------------------------------------- */
 
+/* Do modes or the class answer for the tensor? */
+static inline bool is_answered(PyObject* self) {
+  return SHMT_UNLIKELY(!shmt__py_is_plain(self) || shmt__py_n_function_modes) &&
+         shmt__py_operands_answer(self, self);
+}
+
 PyObject* shmt__py_subscript(PyObject* self, PyObject* key) {
   shmt_tensor* t = shmt__py_tensor(self);
   shmt_tensor* out = NULL;
+  if (is_answered(self)) return shmt__py_answer_subscript(self, key, NULL);
   if (PyLong_CheckExact(key)) {
     int overflow;
     int64_t i = PyLong_AsLongLongAndOverflow(key, &overflow);
@@ -289,6 +297,11 @@ PyObject* shmt__py_subscript(PyObject* self, PyObject* key) {
     if (slice_dim(t, 0, key, &out) < 0) return NULL;
     if (out == NULL && checked(shmt_op_alias(t, &out)) < 0) return NULL;
     return shmt__py_wrap_like(self, out);
+  }
+  if (!shmt__py_is_plain(key) && SHMT_UNLIKELY(shmt__py_key_answers(key))) {
+    PyObject* answer = shmt__py_answer_subscript(self, key, NULL);
+    if (answer != Py_NotImplemented) return answer; /* else a tensor of another library, which asks us */
+    Py_DECREF(answer);
   }
   shmt__py_indexed x;
   if (shmt__py_index_basic(t, key, &x) < 0) return NULL;
@@ -309,7 +322,16 @@ PyObject* shmt__py_subscript(PyObject* self, PyObject* key) {
 
 /* --- length and iteration ------------------------------------------------------------------- */
 
+static SHMT_COLD Py_ssize_t length_of_answer(PyObject* self) {
+  PyObject* r = shmt__py_answer_operator("__len__", NULL, self, NULL);
+  Py_ssize_t n = r ? PyNumber_AsSsize_t(r, PyExc_OverflowError) : -1;
+  Py_XDECREF(r);
+  if (n < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "__len__() should return >= 0");
+  return n;
+}
+
 Py_ssize_t shmt__py_length(PyObject* self) {
+  if (is_answered(self)) return length_of_answer(self);
   shmt_tensor* t = shmt__py_tensor(self);
   if (t->n_dims == 0) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
@@ -318,12 +340,27 @@ Py_ssize_t shmt__py_length(PyObject* self) {
   return (Py_ssize_t)t->sizes[0];
 }
 
+static PyObject* raise_no_rows(void) {
+  PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
+  return NULL;
+}
+
+/* Iterate over what unbind() answers. */
+static SHMT_COLD PyObject* iterate_answer(PyObject* self) {
+  PyObject* n_dims = PyObject_CallMethod(self, "dim", NULL);
+  const int has_rows = n_dims ? PyObject_IsTrue(n_dims) : -1;
+  Py_XDECREF(n_dims);
+  if (has_rows < 1) return has_rows < 0 ? NULL : raise_no_rows();
+  PyObject* rows = PyObject_CallMethod(self, "unbind", "i", 0);
+  PyObject* it = rows ? PyObject_GetIter(rows) : NULL;
+  Py_XDECREF(rows);
+  return it;
+}
+
 PyObject* shmt__py_iter(PyObject* self) {
+  if (is_answered(self)) return iterate_answer(self);
   shmt_tensor* t = shmt__py_tensor(self);
-  if (t->n_dims == 0) {
-    PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
-    return NULL;
-  }
+  if (t->n_dims == 0) return raise_no_rows();
   shmt_tensor_vec rows = {NULL, 0};
   if (checked(shmt_op_unbind_int(t, 0, &rows)) < 0) return NULL;
   shmt_value list = {.v.tensors = {rows.data, rows.len}, .tag = SHMT_VALUE_TENSORS};
@@ -335,8 +372,16 @@ PyObject* shmt__py_iter(PyObject* self) {
   return it;
 }
 
+static SHMT_COLD int contains_by_answer(PyObject* self, PyObject* value) {
+  PyObject* r = shmt__py_answer_operator("__contains__", "__contains__", self, value);
+  int is_true = r ? PyObject_IsTrue(r) : -1;
+  Py_XDECREF(r);
+  return is_true;
+}
+
 int shmt__py_contains(PyObject* self, PyObject* value) {
   shmt_scalar s;
+  if (is_answered(self)) return contains_by_answer(self, value);
   int is_number = shmt__py_is_tensor(value) ? 1 : shmt__py_as_scalar(value, &s);
   if (is_number < 0) return -1;
   if (is_number == 0) {

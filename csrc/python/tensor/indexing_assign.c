@@ -1,6 +1,7 @@
 /* python/tensor/indexing_assign.c -- t[key] = value. */
 #include "generated/ops.h"
 #include "python/call/convert.h"
+#include "python/call/overrides.h"
 #include "python/tensor/indexing.h"
 
 /* value as a tensor for t: itself, or a 0-d one of t's dtype. New reference; NULL with an
@@ -78,6 +79,11 @@ int shmt__py_assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
   if (value == NULL) {
     PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
     return -1;
+  }
+  if (SHMT_UNLIKELY(shmt__py_operands_answer(self, value) || shmt__py_key_answers(key))) {
+    PyObject* answer = shmt__py_answer_subscript(self, key, value);
+    Py_XDECREF(answer);
+    if (answer != Py_NotImplemented) return answer ? 0 : -1; /* else a tensor of another library, which asks us */
   }
   shmt__py_indexed x;
   shmt_tensor* t = shmt__py_tensor(self);

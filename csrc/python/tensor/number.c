@@ -8,6 +8,7 @@
 #include "generated/ops.h"
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
+#include "python/call/overrides.h"
 #include "tensor/batched.h"
 
 typedef struct operand {
@@ -54,12 +55,28 @@ static inline int64_t larger(const shmt_tensor* a, const shmt_tensor* b) {
   return a->numel > b->numel ? a->numel : b->numel;
 }
 
+/* What __torch_function__ gets for an operator: a method of Tensor, and the one for (y, x) when x is no tensor. */
+typedef struct operator_names {
+  const char *forward, *reflected; /* equal where the operator is symmetric */
+} operator_names;
+
+/* Do modes or the classes of the operands answer? Two plain tensors do not. */
+static inline bool is_answered(PyObject* x, PyObject* y) {
+  return SHMT_UNLIKELY(!shmt__py_is_plain(x) || !shmt__py_is_plain(y) || shmt__py_n_function_modes) &&
+         shmt__py_operands_answer(x, y);
+}
+
+static SHMT_COLD PyObject* answer(operator_names names, PyObject* x, PyObject* y) {
+  return shmt__py_answer_operator(names.forward, names.reflected, x, y);
+}
+
 typedef shmt_status (*binary_op)(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out);
 typedef shmt_status (*binary_inplace)(shmt_tensor* a, shmt_tensor* b);
 
-static inline __attribute__((always_inline)) PyObject* binary(PyObject* x, PyObject* y,
+static inline __attribute__((always_inline)) PyObject* binary(PyObject* x, PyObject* y, operator_names names,
                                                               binary_op op) {
   operand a, b;
+  if (is_answered(x, y)) return answer(names, x, y);
   int r = operands(x, y, &a, &b);
   if (SHMT_UNLIKELY(r != 1)) {
     if (r < 0) return NULL;
@@ -75,9 +92,10 @@ static inline __attribute__((always_inline)) PyObject* binary(PyObject* x, PyObj
   return shmt__py_wrap_result(type, out);
 }
 
-static inline __attribute__((always_inline)) PyObject* inplace(PyObject* x, PyObject* y,
+static inline __attribute__((always_inline)) PyObject* inplace(PyObject* x, PyObject* y, operator_names names,
                                                                binary_inplace op) {
   operand a, b;
+  if (is_answered(x, y)) return answer(names, x, y);
   int r = operands(x, y, &a, &b);
   if (SHMT_UNLIKELY(r != 1 || a.owned)) {
     if (r == 1) operands_release(&a, &b);
@@ -90,9 +108,10 @@ static inline __attribute__((always_inline)) PyObject* inplace(PyObject* x, PyOb
   return Py_NewRef(x);
 }
 
-static inline __attribute__((always_inline)) PyObject* unary(PyObject* x,
+static inline __attribute__((always_inline)) PyObject* unary(PyObject* x, operator_names names,
                                                              shmt_status (*op)(shmt_tensor*,
                                                                                shmt_tensor**)) {
+  if (is_answered(x, x)) return answer(names, x, NULL);
   shmt_tensor* t = shmt__py_tensor(x);
   shmt_tensor* out = NULL;
   shmt_status s = SHMT_PY_UNLOCKED(t->numel, op(t, &out));
@@ -100,54 +119,59 @@ static inline __attribute__((always_inline)) PyObject* unary(PyObject* x,
   return shmt__py_wrap_like(x, out);
 }
 
-/* name: the slot's; expr: the operator's call with a, b and out in scope. */
-#define BINARY(name, expr)                                                                   \
+/* name: the slot's; forward, reflected: as in operator_names; expr: the operator's call with a, b and out in scope. */
+#define BINARY(name, forward, reflected, expr)                                               \
   static inline shmt_status call_##name(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) { \
     return expr;                                                                             \
   }                                                                                          \
-  static PyObject* slot_##name(PyObject* x, PyObject* y) { return binary(x, y, call_##name); }
-#define INPLACE(name, expr)                                                              \
+  static PyObject* slot_##name(PyObject* x, PyObject* y) {                                   \
+    return binary(x, y, (operator_names){forward, reflected}, call_##name);                  \
+  }
+#define INPLACE(name, forward, expr)                                                     \
   static inline shmt_status call_##name(shmt_tensor* a, shmt_tensor* b) { return expr; } \
-  static PyObject* slot_##name(PyObject* x, PyObject* y) { return inplace(x, y, call_##name); }
-#define UNARY(name, function) \
-  static PyObject* slot_##name(PyObject* x) { return unary(x, function); }
+  static PyObject* slot_##name(PyObject* x, PyObject* y) {                               \
+    return inplace(x, y, (operator_names){forward, forward}, call_##name);               \
+  }
+#define UNARY(name, forward, function) \
+  static PyObject* slot_##name(PyObject* x) { return unary(x, (operator_names){forward, forward}, function); }
 
 #define ONE shmt__scalar_int(1)
 
-BINARY(add, shmt_op_add_Tensor(a, b, ONE, out))
-BINARY(subtract, shmt_op_sub_Tensor(a, b, ONE, out))
-BINARY(multiply, shmt_op_mul_Tensor(a, b, out))
-BINARY(true_divide, shmt_op_div_Tensor(a, b, out))
-BINARY(floor_divide, shmt_op_floor_divide(a, b, out))
-BINARY(remainder, shmt_op_remainder_Tensor(a, b, out))
-BINARY(matrix_multiply, shmt_op_matmul(a, b, out))
-BINARY(and, shmt_op_bitwise_and_Tensor(a, b, out))
-BINARY(or, shmt_op_bitwise_or_Tensor(a, b, out))
-BINARY(xor, shmt_op_bitwise_xor_Tensor(a, b, out))
-BINARY(lshift, shmt_op_bitwise_left_shift_Tensor(a, b, out))
-BINARY(rshift, shmt_op_bitwise_right_shift_Tensor(a, b, out))
-INPLACE(inplace_add, shmt_op_add__Tensor(a, b, ONE))
-INPLACE(inplace_subtract, shmt_op_sub__Tensor(a, b, ONE))
-INPLACE(inplace_multiply, shmt_op_mul__Tensor(a, b))
-INPLACE(inplace_true_divide, shmt_op_div__Tensor(a, b))
-INPLACE(inplace_floor_divide, shmt_op_floor_divide_(a, b))
-INPLACE(inplace_remainder, shmt_op_remainder__Tensor(a, b))
-INPLACE(inplace_and, shmt_op_bitwise_and__Tensor(a, b))
-INPLACE(inplace_or, shmt_op_bitwise_or__Tensor(a, b))
-INPLACE(inplace_xor, shmt_op_bitwise_xor__Tensor(a, b))
-INPLACE(inplace_lshift, shmt_op_bitwise_left_shift__Tensor(a, b))
-INPLACE(inplace_rshift, shmt_op_bitwise_right_shift__Tensor(a, b))
-UNARY(negative, shmt_op_neg)
-UNARY(absolute, shmt_op_abs)
-UNARY(invert_integers, shmt_op_bitwise_not)
-BINARY(eq, shmt_op_eq_Tensor(a, b, out))
-BINARY(ne, shmt_op_ne_Tensor(a, b, out))
-BINARY(lt, shmt_op_lt_Tensor(a, b, out))
-BINARY(le, shmt_op_le_Tensor(a, b, out))
-BINARY(gt, shmt_op_gt_Tensor(a, b, out))
-BINARY(ge, shmt_op_ge_Tensor(a, b, out))
+BINARY(add, "add", "add", shmt_op_add_Tensor(a, b, ONE, out))
+BINARY(subtract, "sub", "__rsub__", shmt_op_sub_Tensor(a, b, ONE, out))
+BINARY(multiply, "mul", "mul", shmt_op_mul_Tensor(a, b, out))
+BINARY(true_divide, "div", "__rdiv__", shmt_op_div_Tensor(a, b, out))
+BINARY(floor_divide, "__floordiv__", "__rfloordiv__", shmt_op_floor_divide(a, b, out))
+BINARY(remainder, "remainder", "__rmod__", shmt_op_remainder_Tensor(a, b, out))
+BINARY(matrix_multiply, "matmul", "__rmatmul__", shmt_op_matmul(a, b, out))
+BINARY(and, "__and__", "bitwise_and", shmt_op_bitwise_and_Tensor(a, b, out))
+BINARY(or, "__or__", "bitwise_or", shmt_op_bitwise_or_Tensor(a, b, out))
+BINARY(xor, "__xor__", "bitwise_xor", shmt_op_bitwise_xor_Tensor(a, b, out))
+BINARY(lshift, "__lshift__", "__rlshift__", shmt_op_bitwise_left_shift_Tensor(a, b, out))
+BINARY(rshift, "__rshift__", "__rrshift__", shmt_op_bitwise_right_shift_Tensor(a, b, out))
+INPLACE(inplace_add, "add_", shmt_op_add__Tensor(a, b, ONE))
+INPLACE(inplace_subtract, "sub_", shmt_op_sub__Tensor(a, b, ONE))
+INPLACE(inplace_multiply, "mul_", shmt_op_mul__Tensor(a, b))
+INPLACE(inplace_true_divide, "div_", shmt_op_div__Tensor(a, b))
+INPLACE(inplace_floor_divide, "floor_divide_", shmt_op_floor_divide_(a, b))
+INPLACE(inplace_remainder, "remainder_", shmt_op_remainder__Tensor(a, b))
+INPLACE(inplace_and, "__iand__", shmt_op_bitwise_and__Tensor(a, b))
+INPLACE(inplace_or, "__ior__", shmt_op_bitwise_or__Tensor(a, b))
+INPLACE(inplace_xor, "__ixor__", shmt_op_bitwise_xor__Tensor(a, b))
+INPLACE(inplace_lshift, "__ilshift__", shmt_op_bitwise_left_shift__Tensor(a, b))
+INPLACE(inplace_rshift, "__irshift__", shmt_op_bitwise_right_shift__Tensor(a, b))
+UNARY(negative, "neg", shmt_op_neg)
+UNARY(absolute, "abs", shmt_op_abs)
+UNARY(invert_integers, "__invert__", shmt_op_bitwise_not)
+BINARY(eq, "__eq__", "eq", shmt_op_eq_Tensor(a, b, out))
+BINARY(ne, "ne", "ne", shmt_op_ne_Tensor(a, b, out))
+BINARY(lt, "lt", "gt", shmt_op_lt_Tensor(a, b, out))
+BINARY(le, "le", "ge", shmt_op_le_Tensor(a, b, out))
+BINARY(gt, "gt", "lt", shmt_op_gt_Tensor(a, b, out))
+BINARY(ge, "ge", "le", shmt_op_ge_Tensor(a, b, out))
 
 static PyObject* slot_invert(PyObject* x) {
+  if (is_answered(x, x)) return answer((operator_names){"__invert__", NULL}, x, NULL);
   const int kind = shmt__dtype_kind[shmt__py_tensor(x)->dtype];
   if (kind == SHMT_KIND_FLOATING || kind == SHMT_KIND_COMPLEX) {
     PyErr_SetString(PyExc_TypeError,
@@ -159,6 +183,7 @@ static PyObject* slot_invert(PyObject* x) {
 
 /* t @ 2 has no meaning: only tensors. */
 static PyObject* slot_matmul(PyObject* x, PyObject* y) {
+  if (is_answered(x, y)) return answer((operator_names){"matmul", "__rmatmul__"}, x, y);
   if (!shmt__py_is_tensor(x) || !shmt__py_is_tensor(y)) Py_RETURN_NOTIMPLEMENTED;
   return slot_matrix_multiply(x, y);
 }
@@ -166,6 +191,7 @@ static PyObject* slot_matmul(PyObject* x, PyObject* y) {
 /* Powers keep a Python exponent a number: x ** 2 is a square, not a general power. */
 static PyObject* slot_power(PyObject* x, PyObject* y, PyObject* modulo) {
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  if (is_answered(x, y)) return answer((operator_names){"pow", "__rpow__"}, x, y);
   shmt_tensor* out = NULL;
   shmt_status s;
   shmt_scalar number;
@@ -190,6 +216,7 @@ static PyObject* slot_inplace_power(PyObject* x, PyObject* y, PyObject* modulo) 
   shmt_tensor* t = shmt__py_tensor(x);
   shmt_status s;
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  if (is_answered(x, y)) return answer((operator_names){"pow_", "pow_"}, x, y);
   if (shmt__py_is_tensor(y)) {
     s = SHMT_PY_UNLOCKED(t->numel, shmt_op_pow__Tensor_Tensor(t, shmt__py_tensor(y)));
   } else {
@@ -203,6 +230,7 @@ static PyObject* slot_inplace_power(PyObject* x, PyObject* y, PyObject* modulo) 
 }
 
 static PyObject* slot_positive(PyObject* x) {
+  if (is_answered(x, x)) return answer((operator_names){"positive", NULL}, x, NULL);
   if (shmt__py_tensor(x)->dtype == SHMT_BOOL) {
     PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
     return NULL;
@@ -247,7 +275,22 @@ PyObject* shmt__py_richcompare(PyObject* x, PyObject* y, int op) {
 
 /* --- conversions to Python numbers ---------------------------------------------------- */
 
+/* Do modes or the class answer for a conversion? */
+static inline bool is_converted_by_class(PyObject* x) { return is_answered(x, x); }
+
+static SHMT_COLD int bool_of_answer(PyObject* x) {
+  PyObject* r = answer((operator_names){"__bool__", NULL}, x, NULL);
+  int value = r == Py_True;
+  if (r && !PyBool_Check(r)) {
+    PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s", Py_TYPE(r)->tp_name);
+    value = -1;
+  }
+  Py_XDECREF(r);
+  return r ? value : -1;
+}
+
 static int slot_bool(PyObject* x) {
+  if (is_converted_by_class(x)) return bool_of_answer(x);
   shmt_tensor* t = shmt__py_tensor(x);
   if (t->numel != 1) {
     PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous",
@@ -296,6 +339,7 @@ static int read_one(PyObject* x, shmt_scalar* out) {
 }
 
 static PyObject* slot_int(PyObject* x) {
+  if (is_converted_by_class(x)) return answer((operator_names){"__int__", NULL}, x, NULL);
   shmt_scalar s;
   if (read_one(x, &s) < 0) return NULL;
   if (s.tag == SHMT_SCALAR_FLOAT) return PyLong_FromDouble(s.v.d);
@@ -309,6 +353,7 @@ static PyObject* slot_int(PyObject* x) {
 }
 
 static PyObject* slot_float(PyObject* x) {
+  if (is_converted_by_class(x)) return answer((operator_names){"__float__", NULL}, x, NULL);
   shmt_scalar s;
   if (shmt__py_warn_of_history(shmt__py_tensor(x)) < 0 || read_one(x, &s) < 0) return NULL;
   if (s.tag == SHMT_SCALAR_COMPLEX && s.v.z[1] != 0) {
@@ -320,6 +365,7 @@ static PyObject* slot_float(PyObject* x) {
 }
 
 static PyObject* slot_index(PyObject* x) {
+  if (is_converted_by_class(x)) return answer((operator_names){"__index__", NULL}, x, NULL);
   shmt_tensor* t = shmt__py_tensor(x);
   int kind = shmt__dtype_kind[t->dtype];
   if (t->numel != 1 || kind == SHMT_KIND_FLOATING || kind == SHMT_KIND_COMPLEX) {

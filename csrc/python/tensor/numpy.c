@@ -6,6 +6,7 @@
 #include "autograd/node.h"
 #include "base/overflow.h"
 #include "base/warn.h"
+#include "python/call/overrides.h"
 #include "python/call/convert.h"
 #include "ipc/handle/share.h"
 #include "python/gil.h"
@@ -410,6 +411,8 @@ static Py_ssize_t frombuffer_count(Py_ssize_t len, Py_ssize_t item, Py_ssize_t c
 }
 
 static PyObject* py_frombuffer(PyObject* module, PyObject* args, PyObject* kwargs) {
+  if (SHMT_UNLIKELY(shmt__py_n_function_modes))
+    return shmt__py_answer_factory("frombuffer", Py_NewRef(args), kwargs);
   static const char* const names[] = {"buffer", "dtype", "count", "offset", "requires_grad", NULL};
   PyObject *buffer, *dtype_object = NULL;
   Py_ssize_t count = -1, offset = 0;

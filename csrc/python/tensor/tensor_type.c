@@ -3,6 +3,7 @@
 
 #include "python/call/call.h"
 #include "python/tensor/arrow.h"
+#include "python/overridable/methods.h"
 #include "python/tensor/dlpack.h"
 #include <structmember.h>
 
@@ -71,7 +72,17 @@ static PyMemberDef own_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static int add_methods(PyTypeObject* type, PyMethodDef* defs) {
+/* These look at the class itself, ask by themselves, or are for this package alone. */
+static bool asks_nobody(const char* name) {
+  static const char* const names[] = {"as_subclass", "to", "names", "_retain_storage", "_storage_cdata",
+                                      "__arrow_c_array__", "__arrow_c_schema__"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
+/* by_hand: the methods do not go through shmt__py_call(). */
+static int add_methods(PyTypeObject* type, PyMethodDef* defs, bool by_hand) {
   for (PyMethodDef* d = defs; d != NULL && d->ml_name != NULL; d++) {
     if (PyDict_GetItemString(type->tp_dict, d->ml_name) != NULL) continue;
     PyObject* descr;
@@ -81,6 +92,8 @@ static int add_methods(PyTypeObject* type, PyMethodDef* defs) {
       Py_XDECREF(f);
     } else if (d->ml_flags & METH_CLASS) {
       descr = PyDescr_NewClassMethod(type, d);
+    } else if (by_hand && !asks_nobody(d->ml_name)) {
+      descr = shmt__py_overridable_method(type, d);
     } else {
       descr = PyDescr_NewMethod(type, d);
     }
@@ -97,7 +110,7 @@ static int add_methods(PyTypeObject* type, PyMethodDef* defs) {
 static int add_getset(PyTypeObject* type, PyGetSetDef* defs) {
   for (PyGetSetDef* d = defs; d != NULL && d->name != NULL; d++) {
     if (PyDict_GetItemString(type->tp_dict, d->name) != NULL) continue;
-    PyObject* descr = PyDescr_NewGetSet(type, d);
+    PyObject* descr = asks_nobody(d->name) ? PyDescr_NewGetSet(type, d) : shmt__py_overridable_property(type, d);
     if (descr == NULL || PyDict_SetItemString(type->tp_dict, d->name, descr) < 0) {
       Py_XDECREF(descr);
       return -1;
@@ -109,7 +122,12 @@ static int add_getset(PyTypeObject* type, PyGetSetDef* defs) {
 }
 
 int shmt__py_add_tensor_methods(PyMethodDef* methods, PyGetSetDef* getset) {
-  return add_methods(shmt__py_base_type, methods) < 0 ? -1 : add_getset(shmt__py_base_type, getset);
+  if (add_methods(shmt__py_base_type, methods, true) < 0) return -1;
+  return add_getset(shmt__py_base_type, getset);
+}
+
+int shmt__py_add_operator_methods(PyMethodDef* methods) {
+  return add_methods(shmt__py_base_type, methods, false);
 }
 
 /* _set_tensor_class(cls): new tensors are made as cls from now on. */

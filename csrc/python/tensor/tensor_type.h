@@ -14,6 +14,7 @@ const char* shmt__py_legacy_type_name(const shmt_tensor* t, char* buf, size_t ca
 
 /* Add tables to the finished type; entries that exist already stay. NULL: none. 0 or -1. */
 int shmt__py_add_tensor_methods(PyMethodDef* methods, PyGetSetDef* getset);
+int shmt__py_add_operator_methods(PyMethodDef* methods); /* methods that go through shmt__py_call() */
 /* How the collector sees the hooks of a tensor that only its wrapper holds; python/autograd/tensor_hooks.c installs
  * both. */
 typedef struct shmt__py_hooks_gc {

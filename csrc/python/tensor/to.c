@@ -1,6 +1,7 @@
 /* python/tensor/to.c -- to() and the dtype conversions: float(), int(), half(), cpu() and the like. */
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
+#include "python/call/overrides.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
 
@@ -69,19 +70,36 @@ static int set_keyword(const char* name, const char* key, PyObject* o, target* t
   return -1;
 }
 
+/* The class of self, or of what to() takes the dtype from, answers. */
+static SHMT_COLD PyObject* answer_of_class(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  PyObject *positional, *kwargs;
+  if (shmt__py_pack_arguments(self, args, n, kwnames, &positional, &kwargs) < 0) return NULL;
+  PyObject* function = PyObject_GetAttrString((PyObject*)shmt__py_tensor_type, "to");
+  PyObject* r = function ? shmt__py_answer_method(function, Py_NewRef(positional), kwargs) : NULL;
+  Py_XDECREF(function);
+  Py_DECREF(positional);
+  Py_DECREF(kwargs);
+  return r;
+}
+
 /* to(device=None, dtype=None, non_blocking=False, copy=False), to(dtype, non_blocking, copy),
  * to(other, non_blocking, copy); memory_format by keyword. */
 static PyObject* m_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   target to = unchanged;
   Py_ssize_t i = 0;
+  if (SHMT_UNLIKELY(!shmt__py_is_plain(self) || shmt__py_n_function_modes) && shmt__py_operands_answer(self, self))
+    return answer_of_class(self, args, n, kwnames);
   if (n > 0) {
     PyObject* first = args[i++];
     if (shmt__py_is_tensor(first)) {
+      if (Py_TYPE(first) != shmt__py_tensor_type && shmt__py_operands_answer(first, first))
+        return answer_of_class(self, args, n, kwnames);
       to.dtype = shmt__py_tensor(first)->dtype;
       to.device = shmt__py_tensor(first)->device;
     } else if (!shmt__py_as_dtype(first, &to.dtype)) {
       int r = first == Py_None ? 1 : shmt__py_as_device(first, &to.device);
       if (r < 0) return NULL;
+      if (r == 0 && shmt__py_operands_answer(first, first)) return answer_of_class(self, args, n, kwnames);
       if (r == 0) {
         PyObject* note = shmt__py_foreign_tensor_note(first);
         if (note != NULL)

@@ -9,6 +9,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._arguments import checked
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 _nn = _C._nn
@@ -53,11 +54,12 @@ __all__ = [
 ]
 
 gelu = _nn.gelu
-hardshrink = _nn.hardshrink
+hardshrink = _C.hardshrink
 softplus = _nn.softplus
 softshrink = _nn.softshrink
 
 
+@overridable(as_given=True)
 @checked
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x)) of every element, exact also far out; the result is contiguous."""
@@ -65,17 +67,20 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _nn.log_sigmoid(dense) if out is None else _nn.log_sigmoid(dense, out=out)
 
 
+@overridable(straight=_nn.threshold, counts=(3, 3))
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """*input* where it is > *threshold*, otherwise *value*."""
     function = _nn.threshold_ if inplace else _nn.threshold
     return function(input, threshold, value)
 
 
+@overridable(as_given=True, straight=_nn.threshold_, counts=(3, 3))
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``threshold`` in place."""
     return _nn.threshold_(input, threshold, value)
 
 
+@overridable(straight=_C.relu)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0) for every element.
 
@@ -86,16 +91,19 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return shmtensor.relu_(input) if inplace else shmtensor.relu(input)
 
 
+@overridable(as_given=True, straight=_C.relu_)
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in place."""
     return shmtensor.relu_(input)
 
 
+@overridable(straight=_nn.relu6)
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Apply min(max(x, 0), 6) to every element; *inplace* writes into *input*."""
     return _nn.relu6_(input) if inplace else _nn.relu6(input)
 
 
+@overridable(straight=_nn.glu, counts=(1, 2))
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along *dim* times the sigmoid of the second half.
 
@@ -112,6 +120,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return _nn.glu(input, dim)
 
 
+@overridable(straight=_nn.hardtanh)
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -126,21 +135,25 @@ def hardtanh(
     return function(input, min_val, max_val)
 
 
+@overridable(as_given=True)
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place."""
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
+@overridable(straight=_nn.elu, counts=(1, 2))
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """*input* where positive, otherwise ``alpha * (exp(x) - 1)``."""
     return _nn.elu_(input, alpha) if inplace else _nn.elu(input, alpha)
 
 
+@overridable(as_given=True, straight=_nn.elu_, counts=(1, 2))
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
     return _nn.elu_(input, alpha)
 
 
+@overridable(straight=_nn.selu)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``elu`` with the constants that keep mean 0 and variance 1.
 
@@ -150,32 +163,38 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _nn.selu_(input) if inplace else _nn.selu(input)
 
 
+@overridable(as_given=True, straight=_nn.selu_)
 def selu_(input: Tensor) -> Tensor:
     """``selu`` in place."""
     return _nn.selu_(input)
 
 
+@overridable(straight=_nn.celu, counts=(1, 2))
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     return _nn.celu_(input, alpha) if inplace else _nn.celu(input, alpha)
 
 
+@overridable(as_given=True, straight=_nn.celu_, counts=(1, 2))
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``celu`` in place."""
     return _nn.celu_(input, alpha)
 
 
+@overridable(straight=_nn.leaky_relu, counts=(1, 2))
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """*input* where it is > 0, otherwise ``negative_slope * x``."""
     function = _nn.leaky_relu_ if inplace else _nn.leaky_relu
     return function(input, negative_slope)
 
 
+@overridable(as_given=True, straight=_nn.leaky_relu_, counts=(1, 2))
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place."""
     return _nn.leaky_relu_(input, negative_slope)
 
 
+@overridable(as_given=True, straight=_C.prelu, counts=(2, 2))
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """*input* where it is > 0, otherwise x times a learned slope.
 
@@ -192,6 +211,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return shmtensor.prelu(input, weight)
 
 
+@overridable
 @checked
 def rrelu(
     input: Tensor,
@@ -226,6 +246,7 @@ def rrelu(
     return input.mul_(slope) if inplace else input.contiguous() * slope
 
 
+@overridable(as_given=True)
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:
@@ -233,11 +254,13 @@ def rrelu_(
     return rrelu(input, lower, upper, training, inplace=True)
 
 
+@overridable
 def tanhshrink(input: Tensor) -> Tensor:
     """Apply ``x - tanh(x)`` to every element."""
     return input - input.tanh()
 
 
+@overridable
 def softsign(input: Tensor) -> Tensor:
     """Apply ``x / (1 + |x|)`` to every element."""
     return input / (input.abs() + 1)
@@ -263,11 +286,13 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
 
 
+@overridable(straight=_nn.silu)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Apply ``x * sigmoid(x)``, also called swish; *inplace* writes into *input*."""
     return _nn.silu_(input) if inplace else _nn.silu(input)
 
 
+@overridable(straight=_nn.mish)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Apply ``x * tanh(softplus(x))`` to every element; *inplace* writes into *input*."""
     return _nn.mish_(input) if inplace else _nn.mish(input)
@@ -285,6 +310,7 @@ def _get_softmax_dim(name: str, n_dims: int, stacklevel: int) -> int:
     return 0 if n_dims in (0, 1, 3) else 1
 
 
+@overridable(straight=_C.softmax, counts=(2, 2))
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -300,6 +326,7 @@ def softmax(
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
+@overridable
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -309,6 +336,7 @@ def softmin(
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
 
+@overridable(straight=_C.log_softmax, counts=(2, 2))
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -318,6 +346,7 @@ def log_softmax(
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
 
+@overridable
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._attention_choice import check_any_is_allowed
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn._causal_bias import CausalBias
 from shmtensor.nn._padding import pad
@@ -17,6 +18,7 @@ from shmtensor.nn.functional.conv import linear
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
+@overridable(as_given=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -219,6 +221,7 @@ def _attend_with_weights(
     return (weights @ v).transpose(0, 1), weights
 
 
+@overridable
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

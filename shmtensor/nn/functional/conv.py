@@ -5,6 +5,7 @@ from __future__ import annotations
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._arguments import checked
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = [
@@ -30,6 +31,7 @@ conv_transpose3d = _C.conv_transpose3d
 linear = _C._nn.linear
 
 
+@overridable(as_given=True)
 @checked
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolution of sequences whose channels are last.
@@ -57,6 +59,7 @@ def _bilinear(rows1: Tensor, rows2: Tensor, weight: Tensor) -> Tensor:
     return (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
 
 
+@overridable(as_given=True)
 @checked
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1^T W x2 + b, for every output.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shmtensor
 from shmtensor._core._arguments import checked
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
 
+@overridable(as_given=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along *dim*.
 
@@ -27,6 +29,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return shmtensor.cosine_similarity(x1, x2, dim, eps)
 
 
+@overridable(as_given=True)
 @checked
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
@@ -44,6 +47,7 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, last, keepdim)
 
 
+@overridable(as_given=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows.
 

@@ -6,7 +6,9 @@ import math
 import warnings
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._core._arguments import checked
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = [
@@ -27,6 +29,7 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+@overridable(straight=_C.dropout, counts=(3, 3))
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero elements with probability *p*, and scale the others by 1 / (1 - p).
 
@@ -69,6 +72,7 @@ def _drop_to_saturation(
     return input.mul_(keep).add_(shift) if inplace else (input * keep).add_(shift)
 
 
+@overridable
 @checked
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
@@ -81,6 +85,7 @@ def alpha_dropout(
     return _drop_to_saturation(input, p, training, inplace, per_channel=False)
 
 
+@overridable
 @checked
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
@@ -110,6 +115,7 @@ def _warn_about_dims(name: str, n: int, n_dims: int) -> None:
     )
 
 
+@overridable
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -121,6 +127,7 @@ def dropout1d(
     return _drop_channels(input, p, training, inplace, n_dims == 2)
 
 
+@overridable
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -140,6 +147,7 @@ def dropout2d(
     return _drop_channels(input, p, training, inplace, False)
 
 
+@overridable
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:

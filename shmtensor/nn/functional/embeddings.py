@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -19,6 +20,7 @@ def _shorten_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: flo
         weight.index_copy_(0, chosen.to(shmtensor.int64), rows * factors)
 
 
+@overridable
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -126,6 +128,7 @@ def _check_bag_dtypes(weight: Tensor, per_sample_weights: Tensor | None) -> None
         )
 
 
+@overridable
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -217,6 +220,7 @@ def embedding_bag(
     return _C._nn._embedding_bag_mean(weight, indices, where, counts.to(weight.dtype), bags, sparse)
 
 
+@overridable(as_given=True)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Turn class numbers into rows with a single 1.
 

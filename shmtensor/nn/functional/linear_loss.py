@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import shmtensor
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.nn.functional.loss import cross_entropy
@@ -186,6 +187,7 @@ def _divisor(target: Tensor, weight: Tensor | None, ignore_index: int) -> Any:
     return (weight[target.where(counts, shmtensor.zeros_like(target)).long()] * counts).sum()
 
 
+@overridable
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,

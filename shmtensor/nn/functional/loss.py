@@ -11,6 +11,7 @@ import warnings
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._autocast import in_float32
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import level_outside
 
@@ -81,6 +82,7 @@ def _weighted(terms: Tensor, weight: Tensor, reduction: str) -> Tensor:
     return terms.sum() if code == 2 else terms.sum() / weight.sum()
 
 
+@overridable
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -108,6 +110,7 @@ def mse_loss(
     return _weighted(_nn.mse_loss(input, target, 0), weight, reduction)
 
 
+@overridable
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -126,6 +129,7 @@ def l1_loss(
     return _weighted(_nn.l1_loss(input, target, 0), weight, reduction)
 
 
+@overridable
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -156,6 +160,7 @@ def smooth_l1_loss(
     return _nn.smooth_l1_loss(input, target, reduction, beta)
 
 
+@overridable
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -182,6 +187,7 @@ def huber_loss(
     return _weighted(_nn.huber_loss(input, target, 0, delta), weight, reduction)
 
 
+@overridable
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -195,6 +201,7 @@ def soft_margin_loss(
     return _nn.soft_margin_loss(input, target, reduction)
 
 
+@overridable
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -230,6 +237,7 @@ def kl_div(
     return shmtensor.kl_div(input, target, reduction, log_target=log_target)
 
 
+@overridable
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -263,6 +271,7 @@ def binary_cross_entropy(
     return _nn.binary_cross_entropy(input, target, weight, reduction)
 
 
+@overridable
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -295,6 +304,7 @@ def binary_cross_entropy_with_logits(
     return shmtensor.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
+@overridable(straight=_nn.nll_loss_nd, counts=(2, 3))
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -320,6 +330,7 @@ def nll_loss(
     return _nn.nll_loss_nd(input, target, weight, reduction, ignore_index)
 
 
+@overridable(straight=_nn.cross_entropy_loss, counts=(2, 3))
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -347,6 +358,7 @@ def cross_entropy(
     return _nn.cross_entropy_loss(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
+@overridable
 @in_float32
 def poisson_nll_loss(
     input: Tensor,
@@ -381,6 +393,7 @@ def poisson_nll_loss(
     return _reduced(terms, code)
 
 
+@overridable
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

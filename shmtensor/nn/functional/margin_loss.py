@@ -8,6 +8,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._core._autocast import in_float32
 from shmtensor._core._functions import require_tensors
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.activation import logsigmoid
 from shmtensor.nn.functional.distance import pairwise_distance
@@ -31,6 +32,7 @@ def _require_numbers_of_classes(target: Tensor) -> None:
         raise RuntimeError(f"expected scalar type Long but found {title}")
 
 
+@overridable
 @in_float32
 def hinge_embedding_loss(
     input: Tensor,
@@ -58,6 +60,7 @@ def hinge_embedding_loss(
     return _reduced(unlike + like, code)
 
 
+@overridable
 @in_float32
 def margin_ranking_loss(
     input1: Tensor,
@@ -91,6 +94,7 @@ def margin_ranking_loss(
     return _reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), code)
 
 
+@overridable
 @in_float32
 def cosine_embedding_loss(
     input1: Tensor,
@@ -136,6 +140,7 @@ def cosine_embedding_loss(
     return _reduced(like + unlike, code)
 
 
+@overridable
 @in_float32
 def multi_margin_loss(
     input: Tensor,
@@ -193,6 +198,7 @@ def multi_margin_loss(
     return _reduced(sums.reshape(target.shape) if input.dim() < 2 else sums, code)
 
 
+@overridable
 @in_float32
 def multilabel_margin_loss(
     input: Tensor,
@@ -233,6 +239,7 @@ def multilabel_margin_loss(
     return _reduced(sums.reshape([]) if input.dim() < 2 else sums, code)
 
 
+@overridable
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -259,6 +266,7 @@ def multilabel_soft_margin_loss(
     return _reduced(terms.sum(-1) / input.size(-1), code)
 
 
+@overridable
 @in_float32
 def triplet_margin_loss(
     anchor: Tensor,
@@ -325,6 +333,7 @@ def _triplet(
     return _reduced((margin + like - unlike).clamp_min(0), code)
 
 
+@overridable
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

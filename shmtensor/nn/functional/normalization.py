@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn._padding import pad
 
@@ -31,6 +32,7 @@ def _verify_batch_size(size: Sequence[int]) -> None:
         )
 
 
+@overridable
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -72,6 +74,7 @@ def batch_norm(
     )
 
 
+@overridable
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -96,6 +99,7 @@ def instance_norm(
     )
 
 
+@overridable(straight=_C.layer_norm, counts=(2, 5))
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -118,6 +122,7 @@ def layer_norm(
     return shmtensor.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
 
+@overridable(straight=_C.rms_norm, counts=(2, 4))
 def rms_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -141,6 +146,7 @@ def rms_norm(
     return shmtensor.rms_norm(input, normalized_shape, weight, eps)
 
 
+@overridable
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -174,6 +180,7 @@ def group_norm(
     return shmtensor.group_norm(input, num_groups, weight, bias, eps, True)
 
 
+@overridable
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
@@ -204,11 +211,12 @@ def local_response_norm(
     # (N, 1, C, L): neighbours are above and below. One name for all, so that little is kept.
     around = (input * input).flatten(2).unsqueeze(1)
     around = pad(around, (0, 0, size // 2, (size - 1) // 2))
-    around = shmtensor._C._nn.avg_pool2d(around, (size, 1), 1).reshape(input.shape)
+    around = _C._nn.avg_pool2d(around, (size, 1), 1).reshape(input.shape)
     around = around * alpha + k
     return input / around**beta
 
 
+@overridable
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 _nn = _C._nn
@@ -58,6 +59,7 @@ def _named(function: Callable[..., Any], name: str, n: int) -> Callable[..., Any
 def _avg_pool(n: int) -> Callable[..., Tensor]:
     operator: Any = _C.avg_pool1d if n == 1 else getattr(_nn, f"avg_pool{n}d")
 
+    @overridable(as_given=True)
     def avg_pool(
         input: Tensor,
         kernel_size: Ints,
@@ -98,6 +100,7 @@ avg_pool3d = _avg_pool(3)
 def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     values, both = getattr(_C, f"max_pool{n}d"), getattr(_nn, f"max_pool{n}d_with_indices")
 
+    @overridable
     def with_indices(
         input: Tensor,
         kernel_size: Ints,
@@ -110,6 +113,7 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The largest value of every window of {shape}, and its position among them all."""
         return both(input, kernel_size, _step(stride), padding, dilation, ceil_mode)
 
+    @overridable
     def max_pool(
         input: Tensor,
         kernel_size: Ints,
@@ -164,6 +168,7 @@ def _fill_sizes(output_size: Sizes, input: Tensor, n: int) -> Any:
 def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
     operator = getattr(_nn, f"adaptive_avg_pool{n}d")
 
+    @overridable
     def adaptive_avg_pool(input: Tensor, output_size: Sizes) -> Any:
         """Means of equal shares.
 
@@ -184,10 +189,12 @@ adaptive_avg_pool3d = _adaptive_avg_pool(3)
 def _adaptive_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     operator: Any = _C.adaptive_max_pool1d if n == 1 else getattr(_nn, f"adaptive_max_pool{n}d")
 
+    @overridable
     def with_indices(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
         """The largest value of equal shares of {shape}, and its position among them all."""
         return operator(input, _fill_sizes(output_size, input, n) if n > 1 else output_size)
 
+    @overridable
     def adaptive_max_pool(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
         """Maxima of equal shares.
 
@@ -214,6 +221,7 @@ adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
 def _lp_pool(n: int) -> Callable[..., Tensor]:
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
 
+    @overridable
     def lp_pool(
         input: Tensor,
         norm_type: float,

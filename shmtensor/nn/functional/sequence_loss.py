@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._autocast import in_float32
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.loss import _reduction
 
@@ -23,6 +24,7 @@ def _numbers(name: str, lengths: Lengths) -> list[int]:
     return [int(n) for n in lengths.reshape(-1).tolist()]
 
 
+@overridable
 @in_float32
 def ctc_loss(
     log_probs: Tensor,

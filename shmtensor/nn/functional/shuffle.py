@@ -6,6 +6,7 @@ import math
 
 import shmtensor
 from shmtensor._core._arguments import checked
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -25,6 +26,7 @@ def _copied(permuted: Tensor, shape: list[int]) -> Tensor:
     return permuted.clone(memory_format=shmtensor.contiguous_format).view(shape)
 
 
+@overridable(as_given=True)
 @checked
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Spread groups of channels over squares of pixels.
@@ -66,6 +68,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _copied(squares, [*outer, c, height * r, width * r])
 
 
+@overridable(as_given=True)
 @checked
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """The inverse of ``pixel_shuffle``.
@@ -106,6 +109,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return _copied(squares, [*outer, channels * r * r, height // r, width // r])
 
 
+@overridable(as_given=True)
 @checked
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Interleave groups of channels of ``(N, C, *)``.

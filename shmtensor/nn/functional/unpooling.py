@@ -7,6 +7,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 
 _nn = _C._nn
@@ -76,6 +77,7 @@ def _unpool(
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1]).squeeze(-1)
 
 
+@overridable
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -88,6 +90,7 @@ def max_unpool1d(
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
+@overridable
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -113,6 +116,7 @@ def max_unpool2d(
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
+@overridable
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -156,6 +160,7 @@ def _fractional(
     return operator(input, _list(kernel_size, n), _list(output_size, n), samples)
 
 
+@overridable
 def fractional_max_pool2d_with_indices(
     input: Tensor,
     kernel_size: Ints,
@@ -168,6 +173,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2)
 
 
+@overridable
 def fractional_max_pool3d_with_indices(
     input: Tensor,
     kernel_size: Ints,
@@ -180,6 +186,7 @@ def fractional_max_pool3d_with_indices(
     return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3)
 
 
+@overridable
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Ints,
@@ -209,6 +216,7 @@ def fractional_max_pool2d(
     return both if return_indices else both[0]
 
 
+@overridable
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Ints,

@@ -14,6 +14,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._arguments import is_int
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.pooling import (
     adaptive_avg_pool1d,
@@ -123,6 +124,7 @@ def _in_format_of(input: Tensor, result: Tensor) -> Tensor:
     return result.contiguous(memory_format=wanted)
 
 
+@overridable
 def interpolate(
     input: Tensor,
     size: Ints | None = None,
@@ -238,6 +240,7 @@ def _warn_about_corners(name: str) -> None:
     )
 
 
+@overridable
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -279,6 +282,7 @@ def grid_sample(
     )
 
 
+@overridable
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Positions for ``grid_sample`` under affine maps.
 
@@ -334,6 +338,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 # --- blocks ----------------------------------------------------------------------------------
 
 
+@overridable
 def unfold(
     input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
 ) -> Tensor:
@@ -352,6 +357,7 @@ def unfold(
     return _nn.im2col(input, kernel_size, dilation, padding, stride)
 
 
+@overridable
 def fold(
     input: Tensor,
     output_size: Ints,
