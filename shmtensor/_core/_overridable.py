@@ -1,7 +1,8 @@
 """Functions written in Python whose arguments may answer their calls, as those of operators may.
 
-The object that `overridable` makes looks at the arguments in C (csrc/python/overridable/functions.c), so
-that a call with plain tensors costs hardly more. Everything else about it is the function's.
+The object that `overridable` makes looks at the arguments in C
+(csrc/python/overridable/functions.c), so that a call with plain tensors costs hardly more.
+Everything else about it is the function's.
 """
 
 from __future__ import annotations
