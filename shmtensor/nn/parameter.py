@@ -90,7 +90,7 @@ class Parameter(Tensor, metaclass=_Marking):
         memo[id(self)] = result
         return result
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -190,7 +190,7 @@ class UninitializedTensorMixin(Tensor):
             "initialize the parameters before calling `module.share_memory()`."
         )
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         return f"<{type(self).__name__}>"
 
 
