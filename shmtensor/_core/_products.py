@@ -107,8 +107,10 @@ def einsum(*args: Any) -> Tensor:
     Source:
         torch.einsum.
     """
+    if len(args) > 2 and isinstance(args[0], str):
+        return _nn.einsum(args[0], args[1:])
     equation, operands = _equation_and_operands(args)
-    return _nn.einsum(equation, list(operands))
+    return _nn.einsum(equation, operands)
 
 
 @overridable
