@@ -54,7 +54,8 @@ static SHMT_COLD void count_subclass(shmt__py_frame* fr, PyObject* o) {
   if (shmt__py_result_type(Py_TYPE(o)) != shmt__py_tensor_type) fr->has_subclass = true;
 }
 
-static inline void set_tensor(shmt__py_frame* fr, int slot, PyObject* o) {
+/* In line also where it is called for the few: else it is a call for all. */
+static inline __attribute__((always_inline)) void set_tensor(shmt__py_frame* fr, int slot, PyObject* o) {
   shmt_tensor* t = shmt__py_tensor(o);
   fr->values[slot].v.tensor = t;
   fr->values[slot].tag = SHMT_VALUE_TENSOR;
@@ -324,7 +325,7 @@ static bool is_name(PyObject* a, PyObject* interned) {
   return a == interned || PyUnicode_Compare(a, interned) == 0;
 }
 
-static bool is_out(shmt__py_frame* fr, int slot, PyObject* o) {
+static SHMT_COLD bool is_out(shmt__py_frame* fr, int slot, PyObject* o) {
   if (shmt__py_is_tensor(o)) {
     set_tensor(fr, slot, o);
     return true;
