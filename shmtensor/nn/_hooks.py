@@ -15,7 +15,7 @@ import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
@@ -28,6 +28,8 @@ class HookMixin:
 
     #: An old mark of classes whose sources are compared. Nothing reads it.
     dump_patches: bool = False
+    #: Names of attributes that never change, for libraries that read them: `nn.modules._constants`.
+    __constants__: ClassVar[list[str]]
 
     forward: Callable[..., Any]
     _forward_hooks: OrderedDict[int, Callable[..., Any]]

@@ -20,18 +20,11 @@ static shmt_scalar conspicuous(shmt_dtype dtype) {
   const int bits = 8 * (int)shmt__dtype_size[dtype];
 
   if (shmt__dtype_kind[dtype] >= SHMT_KIND_FLOATING) return shmt__scalar_float(NAN);
-  switch (dtype) {
-    case SHMT_BOOL:
-      return shmt__scalar_bool(true);
-    case SHMT_UINT64:
-      return shmt__scalar_uint(UINT64_MAX);
-    case SHMT_UINT8:
-    case SHMT_UINT16:
-    case SHMT_UINT32:
-      return shmt__scalar_int(((int64_t)1 << bits) - 1);
-    default:
-      return shmt__scalar_int((int64_t)(UINT64_MAX >> (65 - bits)));
-  }
+  if (dtype == SHMT_BOOL) return shmt__scalar_bool(true);
+  if (dtype == SHMT_UINT64) return shmt__scalar_uint(UINT64_MAX);
+  const bool is_signed = dtype == SHMT_INT8 || dtype == SHMT_INT16 || dtype == SHMT_INT32 || dtype == SHMT_INT64;
+  const int n_value_bits = is_signed ? bits - 1 : bits;
+  return shmt__scalar_int((int64_t)(UINT64_MAX >> (64 - n_value_bits)));
 }
 
 shmt_status shmt__fill_uninitialized(shmt_tensor* t) {

@@ -1,4 +1,4 @@
-/* ops/creation/uninitialized.h -- fills what a program gets uninitialised, when it asks for the same results every time.
+/* ops/creation/uninitialized.h -- fills what a program gets uninitialised, when it asks for equal results every time.
  *
  * Note [Uninitialised memory]
  * With use_deterministic_algorithms(True) and utils.deterministic.fill_uninitialized_memory, memory that a program asks

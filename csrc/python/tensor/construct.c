@@ -11,7 +11,7 @@
 #include "ops/pointwise/conj_neg_views.h"
 #include "python/call/convert.h"
 #include "python/call/sharing.h"
-#include "python/tensor/dlpack.h"
+#include "python/tensor/exchange/dlpack.h"
 #include "python/values/default_device.h"
 #include "python/values/types.h"
 

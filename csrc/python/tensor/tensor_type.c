@@ -2,9 +2,9 @@
 #include "python/tensor/tensor_type.h"
 
 #include "python/call/call.h"
-#include "python/tensor/arrow.h"
+#include "python/tensor/exchange/arrow.h"
 #include "python/overridable/methods.h"
-#include "python/tensor/dlpack.h"
+#include "python/tensor/exchange/dlpack.h"
 #include <structmember.h>
 
 shmt__py_hooks_gc shmt__py_tensor_hooks_gc;

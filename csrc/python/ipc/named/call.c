@@ -150,7 +150,7 @@ static uint32_t count_call(line_object* o) {
 }
 
 /* Put the request and wait for its reply; those of calls that were given up are dropped. */
-static shmt__ring_result ask(line_call* c, uint64_t deadline_ns) {
+static shmt__ring_result request_and_wait(line_call* c, uint64_t deadline_ns) {
   shmt__ring_result result = shmt__py_wait_call_run(&c->base, deadline_ns);
   c->base.call = call_wait;
   while (result == SHMT_RING_DONE) {
@@ -162,7 +162,7 @@ static shmt__ring_result ask(line_call* c, uint64_t deadline_ns) {
 }
 
 /* call(ring, message, timeout): (is_error, object) of the reply; None: the server is gone */
-static PyObject* line_ask(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+static PyObject* line_request(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   line_object* o = (line_object*)self;
   uint64_t deadline_ns;
   if (!arguments("call", n, 3) || !shmt__py_deadline_of(args[2], &deadline_ns) || !are_ring_and_message("call", args))
@@ -171,7 +171,7 @@ static PyObject* line_ask(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   shmt__received_message d;
   line_call c = {.base.call = call_begin, .server = ((shmt__py_ring*)args[0])->ring, .line = o->line,
                  .serial = count_call(o), .request = &view, .reply = &d};
-  shmt__ring_result result = ask(&c, deadline_ns);
+  shmt__ring_result result = request_and_wait(&c, deadline_ns);
   PyObject *answer = NULL, *is_error = NULL, *object = NULL;
   if (result == SHMT_RING_DONE) {
     object = reply_of(o, &d, SHMT_ATTACH_WRITING, &is_error);
@@ -402,7 +402,7 @@ static PyObject* py_take_requests(PyObject* module, PyObject* const* args, Py_ss
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef line_methods[] = {
-    {"call", FAST(line_ask),
+    {"call", FAST(line_request),
      "call(ring, message, timeout)\n--\n\nPut a request, and return (is_error, object) of its reply; None: the server "
      "is gone. Raises queue.Empty or queue.Full after the timeout."},
     {"next_serial", line_next_serial, METH_NOARGS, "Count a call; its number, for begin()."},

@@ -1,4 +1,4 @@
-/* python/tensor/arrow.h -- the Arrow C data interface, for arrays of numbers in one dimension.
+/* python/tensor/exchange/arrow.h -- the Arrow C data interface, for arrays of numbers in one dimension.
  *
  * Two structures travel in capsules: a schema (the type) and an array (the buffers). Whoever has a structure whose
  * `release` is not NULL owns it, and calls that once. To take a structure over is to copy it and to set `release` of

@@ -1,4 +1,4 @@
-/* python/tensor/buffer.c -- buffers and NumPy arrays over the memory of tensors.
+/* python/tensor/exchange/buffer.c -- buffers and NumPy arrays over the memory of tensors.
  *
  * A buffer of a tensor holds the tensor and one export of its storage, which pins the address until the last array over
  * it is gone. */

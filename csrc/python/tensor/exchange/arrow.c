@@ -1,12 +1,12 @@
-/* python/tensor/arrow.c -- tensors as Arrow arrays and back, over the same memory.
+/* python/tensor/exchange/arrow.c -- tensors as Arrow arrays and back, over the same memory.
  *
  * An exported array holds the storage and pins its address. An imported array belongs to the storage made over it,
  * which releases it. Both hold no Python objects of ours, so they may end on any thread. */
-#include "python/tensor/arrow.h"
+#include "python/tensor/exchange/arrow.h"
 
 #include "api/storage.h"
 #include "base/overflow.h"
-#include "python/tensor/dlpack.h"
+#include "python/tensor/exchange/dlpack.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"

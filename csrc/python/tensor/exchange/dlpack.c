@@ -1,9 +1,9 @@
-/* python/tensor/dlpack.c -- tensors to other array libraries and back, over the same memory.
+/* python/tensor/exchange/dlpack.c -- tensors to other array libraries and back, over the same memory.
  *
  * An exported tensor holds its storage and pins its address. It has no Python objects, so that its deleter may run on
  * any thread, also after Python has ended. */
 #include "python/call/overrides.h"
-#include "python/tensor/dlpack.h"
+#include "python/tensor/exchange/dlpack.h"
 
 #include "api/storage.h"
 #include "base/overflow.h"

@@ -1,4 +1,4 @@
-/* python/tensor/dlpack.h -- DLPack, the exchange format of array libraries.
+/* python/tensor/exchange/dlpack.h -- DLPack, the exchange format of array libraries.
  *
  * A capsule called "dltensor" (before version 1) or "dltensor_versioned" carries a managed tensor;
  * who takes it over renames the capsule and calls the deleter when done, on any thread.

@@ -1,5 +1,5 @@
-/* python/tensor/dlpack_exchange.c -- DLPack's table of functions, by which libraries in C exchange tensors without
- * calling methods.
+/* python/tensor/exchange/dlpack_exchange.c -- DLPack's table of functions, by which libraries in C exchange tensors
+ * without calling methods.
  *
  * They find the table in a capsule at the attribute __dlpack_c_exchange_api__ of the type, and may keep it. "No sync":
  * no stream is waited for; the cpu has none.
@@ -8,7 +8,7 @@
 #include "api/error.h"
 #include "capi/dlpack_dtype.h"
 #include "python/call/convert.h"
-#include "python/tensor/dlpack.h"
+#include "python/tensor/exchange/dlpack.h"
 #include "python/values/types.h"
 
 typedef void set_error(void* context, const char* kind, const char* message);
