@@ -15,6 +15,7 @@ from shmtensor.serialization import add_safe_globals, clear_safe_globals, get_sa
 from shmtensor.serialization import safe_globals as allowed
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("zipped", [True, False])
 def test_objects_are_loaded_in_turn(zipped: bool, tmp_path: Path) -> None:
     objects = [st.ones(2), {"a": st.zeros(300)}, st.arange(5)]

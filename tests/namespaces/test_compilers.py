@@ -24,6 +24,7 @@ def double(x: Any) -> Any:
 # --- compile -------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_a_module_has_compile() -> None:
     module = T.nn.Linear(2, 1)
     before = module(T.ones(2))

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import without_effect
 
 
+@pytest.mark.check
 def test_page_lists_what_the_source_has() -> None:
     """After a change: ``python tools/without_effect.py --write``."""
     page = without_effect.PAGE.read_text()

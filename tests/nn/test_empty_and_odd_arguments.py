@@ -45,6 +45,7 @@ def test_empty_batches_go_through(name: str) -> None:
     assert all(p.grad is None or not p.grad.any() for p in layer.parameters())
 
 
+@pytest.mark.check
 def test_attention_without_weights_takes_an_empty_batch() -> None:
     layer = nn.MultiheadAttention(4, 2)
     assert layer(*[Z(5, 0, 4)] * 3, need_weights=False)[0].shape == (5, 0, 4)

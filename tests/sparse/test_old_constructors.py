@@ -18,6 +18,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+@pytest.mark.check
 def test_old_constructor_takes_indices_values_and_a_size() -> None:
     indices, values = st.tensor([[0, 1], [1, 0]]), st.tensor([1.0, 2.0])
     made = st.sparse.FloatTensor(indices, values, st.Size([2, 3]))

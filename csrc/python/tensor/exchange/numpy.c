@@ -1,6 +1,7 @@
-/* python/tensor/exchange/numpy.c -- tensors over the memory of NumPy arrays and of other buffers, by the buffer protocol.
+/* python/tensor/exchange/numpy.c -- tensors over the memory of NumPy arrays and other buffers, by the buffer protocol.
  *
- * The tensor's storage holds the Py_buffer, which keeps the array alive and pinned. buffer.c has the other direction. */
+ * The tensor's storage holds the Py_buffer, which keeps the array alive and pinned. buffer.c has the other way round.
+ */
 #include "api/error.h"
 #include "autograd/node.h"
 #include "base/overflow.h"
