@@ -13,6 +13,7 @@
 #define SHMT_AUTOGRAD_META_H
 
 #include "autograd/node.h"
+#include "tensor/batched.h"
 
 typedef struct shmt__version_cell shmt__version_cell; /* autograd/recording/version_cell.h */
 typedef struct shmt__hook shmt__hook;                 /* autograd/hook_list.h */
@@ -40,6 +41,12 @@ static inline bool shmt__tensor_requires_grad(const shmt_tensor* t) {
 /* For generated kernels: does t require grad? t may be NULL. */
 static inline bool shmt__wants_grad(const shmt_tensor* t) {
   return t && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+}
+
+/* The same for t or what it stands for under vmap. */
+static inline bool shmt__any_requires_grad(const shmt_tensor* t) {
+  const shmt__batched* b = shmt__batched_of(t);
+  return shmt__tensor_requires_grad(t) || (b && shmt__any_requires_grad(b->value));
 }
 
 /* t's metadata, made when there is none. NULL and a record when out of memory. */

@@ -14,10 +14,10 @@ import shmtensor
 from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_argnums
 from shmtensor._functorch._levels import batched_parts
-from shmtensor._functorch.eager_transforms import linear_map, pullback
+from shmtensor._functorch.eager_transforms import pullback, push_forward
 from shmtensor._functorch.utils import argnums_t
 from shmtensor._functorch.vmap import vmap_impl
-from shmtensor.utils._pytree import tree_flatten, tree_unflatten
+from shmtensor.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -39,11 +39,11 @@ def _standard_basis(leaves: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _checked_outputs(flat: list[Any], what: str) -> None:
-    for leaf in flat:
+    for i, leaf in enumerate(flat):
         if leaf.is_complex():
             raise RuntimeError(
-                f"{what}: Expected all outputs to be real but received complex output. If your "
-                "computation has complex outputs, use torch.view_as_real"
+                f"{what}: Expected all outputs to be real but received complex tensor at flattened "
+                f"input idx: {i}"
             )
 
 
@@ -148,7 +148,7 @@ def jacfwd(
         func: As for `jacrev`.
         argnums: As for `jacrev`.
         has_aux: As for `jacrev`.
-        randomness: As `vmap` takes it. *func* is called once, outside of vmap.
+        randomness: As `vmap` takes it, which calls *func* once for all columns.
 
     Returns:
         A function, as `jacrev` returns it.
@@ -170,20 +170,27 @@ def jacfwd(
         def of_chosen(*primals: Any) -> Any:
             return func(*replace_args(args, primals, numbers))
 
-        output, push, aux = linear_map(of_chosen, chosen, has_aux, "jvp(f, primals, tangents)")
-        flat, spec = tree_flatten(output)
-        _checked_outputs(flat, "jacfwd")
+        spec: TreeSpec | None = None
 
-        def columns(*tangents: Tensor) -> tuple[Tensor, ...]:
-            return tuple(tree_flatten(push(tree_unflatten(list(tangents), primal_spec)))[0])
+        def columns(*tangents: Tensor) -> tuple[Any, Any]:
+            nonlocal spec
+            given = tree_unflatten(list(tangents), primal_spec)
+            output, products, aux = push_forward(
+                of_chosen, chosen, given, has_aux, "jvp(f, primals, tangents)"
+            )
+            _checked_outputs(tree_flatten(output)[0], "jacfwd")
+            flat, spec = tree_flatten(products)
+            return tuple(flat), aux
 
-        found = _rows(columns, _standard_basis(flat_primals), None)
+        basis = _standard_basis(flat_primals)
+        found, aux = vmap_impl(columns, 0, (0, None), randomness, None, *basis)
+        assert spec is not None
         numels = [primal.numel() for primal in flat_primals]
         by_output = []
-        for columns_of, leaf in zip(found, flat, strict=True):
+        for columns_of in found:
             last = columns_of.movedim(0, -1)
             parts = [
-                part.reshape(*leaf.shape, *primal.shape)
+                part.reshape(*columns_of.shape[1:], *primal.shape)
                 for part, primal in zip(last.split(numels, -1), flat_primals, strict=True)
             ]
             tree = tree_unflatten(parts, primal_spec)

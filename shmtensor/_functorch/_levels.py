@@ -12,7 +12,14 @@ from typing import Any
 
 from shmtensor import _C
 
-__all__ = ["batched_parts", "grad_level", "in_transform", "innermost_value", "vmap_level"]
+__all__ = [
+    "batched_parts",
+    "forward_level",
+    "grad_level",
+    "in_transform",
+    "innermost_value",
+    "vmap_level",
+]
 
 
 @contextlib.contextmanager
@@ -33,6 +40,24 @@ def grad_level() -> Iterator[int]:
         yield level
     finally:
         _C._level_decrement_nesting()
+
+
+@contextlib.contextmanager
+def forward_level() -> Iterator[int]:
+    """A context inside of a transform of forward mode; gives the number of its tangents' level."""
+    enabled = _C._set_fwd_grad_enabled(True)
+    try:
+        number = _C._enter_dual_level(True)
+        try:
+            _C._jvp_increment_nesting()
+            try:
+                yield number
+            finally:
+                _C._level_decrement_nesting()
+        finally:
+            _C._exit_dual_level(number, True)
+    finally:
+        _C._set_fwd_grad_enabled(enabled)
 
 
 def in_transform() -> bool:

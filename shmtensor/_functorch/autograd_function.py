@@ -19,7 +19,12 @@ from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.vmap import restore_vmap
 from shmtensor.autograd.function import Function
-from shmtensor.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+from shmtensor.utils._pytree import (
+    _broadcast_to_and_flatten,
+    tree_flatten,
+    tree_map_only,
+    tree_unflatten,
+)
 
 __all__ = ["VmapInfo", "apply_under_vmap"]
 
@@ -53,34 +58,52 @@ def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
         RuntimeError: *cls* has no ``setup_context``, or nothing that says how it is batched.
     """
     if cls.setup_context is Function.setup_context:
+        if not any(_has_batch(value) for value in tree_flatten(args)[0]):
+            return _C._function_apply(_shared(cls), args)
         raise RuntimeError(
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
             "jacrev, ...), it must override the setup_context staticmethod. For more details, "
             f"please see {_MORE}"
         )
     level = _C._vmap_level()
-    wants_grad = any(
-        parts[2] == level and value.requires_grad
+    recorded = shmtensor.is_grad_enabled()
+    is_differentiated = any(
+        parts[2] == level
+        and ((recorded and value.requires_grad) or _C._has_tangents_inside(value, level))
         for value in tree_flatten(args)[0]
         if isinstance(value, Tensor) and (parts := batched_parts(value)) is not None
     )
-    if wants_grad and shmtensor.is_grad_enabled():
+    if is_differentiated:
         return _C._function_apply(_recorded(cls), args)
     return _batched(cls, args)
 
 
+def _has_batch(value: Any) -> bool:
+    parts = batched_parts(value) if isinstance(value, Tensor) else None
+    return parts is not None and (parts[1] is not None or _has_batch(parts[0]))
+
+
+def _shared(cls: Any) -> Any:
+    """The same Function for tensors of a vmap that all examples share; tangents may differ."""
+    if "_shared_form" not in cls.__dict__:
+        cls._shared_form = type(cls.__name__, (cls,), {"_is_batched": True})
+    return cls._shared_form
+
+
 def _recorded(cls: Any) -> Any:
-    """A Function for batched tensors that require grad: forward goes below, backward stays."""
+    """A Function for batched tensors that are differentiated: only forward goes below."""
     if "_recorded_form" in cls.__dict__:
         return cls._recorded_form
 
     def forward(*args: Any) -> Any:
-        return _batched(cls, args)
+        # What all examples share is a tensor of the vmap, too: there it is recorded.
+        return tree_map_only(Tensor, _C._lift, _batched(cls, args))
 
     members = {
         "forward": staticmethod(forward),
         "setup_context": staticmethod(cls.setup_context),
         "backward": staticmethod(cls._user_backward),
+        "jvp": staticmethod(cls.jvp),
         "_is_batched": True,
     }
     cls._recorded_form = type(cls.__name__, (Function,), members)
@@ -146,9 +169,13 @@ class _Saved:
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
         self._saved: tuple[Any, ...] = ()
+        self._for_forward: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
         self._saved = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        self._for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -178,14 +205,15 @@ def _generated(
 
         def inner(inputs: Any, outputs: Any) -> Any:
             cls.setup_context(kept, inputs, outputs)
-            return kept.saved_tensors
+            return kept._saved, kept._for_forward
 
-        saved, saved_dims = restore_vmap(inner, (dims, out_dims), batch_size, randomness)(
-            inputs, outputs
-        )
+        (saved, for_forward), (saved_dims, forward_dims) = restore_vmap(
+            inner, (dims, out_dims), batch_size, randomness
+        )(inputs, outputs)
         ctx.save_for_backward(*saved)
-        ctx._kept, ctx._saved_dims = kept, saved_dims
-        kept._saved = ()
+        ctx.save_for_forward(*for_forward)
+        ctx._kept, ctx._saved_dims, ctx._forward_dims = kept, saved_dims, forward_dims
+        kept._saved = kept._for_forward = ()
 
     def backward(ctx: Any, *grads: Any) -> Any:
         flat_dims = _out_dims_of_grads(grads, out_dims)
@@ -205,10 +233,36 @@ def _generated(
             for grad, grad_dim, value, dim in zip(found, found_dims, values, dims, strict=True)
         )
 
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        def inner(saved: Any, *given: Any) -> Any:
+            kept = ctx._kept
+            kept._saved = saved
+            found = cls.jvp(kept, *given)
+            kept._saved = ()
+            return found
+
+        given_dims = tuple(
+            None if tangent is None else dim for tangent, dim in zip(tangents, dims, strict=True)
+        )
+        found, found_dims = restore_vmap(
+            inner, (ctx._forward_dims, *given_dims), batch_size, randomness
+        )(ctx.saved_tensors, *tangents)
+        several = isinstance(found, tuple)
+        flat = found if several else (found,)
+        flat_dims = found_dims if several else (found_dims,)
+        fitted = tuple(
+            _fit_tangent(tangent, tangent_dim, dim, batch_size)
+            for tangent, tangent_dim, dim in zip(
+                flat, flat_dims, _out_dims_of_grads(flat, out_dims), strict=True
+            )
+        )
+        return fitted if several else fitted[0]
+
     members = {
         "forward": staticmethod(forward),
         "setup_context": staticmethod(setup_context),
         "backward": staticmethod(backward),
+        "jvp": staticmethod(jvp),
         "generate_vmap_rule": True,
     }
     made = type(f"Vmapped{cls.__name__}", (Function,), members)
@@ -227,8 +281,23 @@ def _fit(grad: Any, grad_dim: int | None, value: Any, dim: int | None, batch_siz
         return None
     if dim is None:
         return grad if grad_dim is None else grad.sum(grad_dim)
-    if grad_dim is None:
-        sizes = list(grad.shape)
-        sizes.insert(dim, batch_size)
-        return grad.unsqueeze(dim).expand(sizes)
-    return grad.movedim(grad_dim, dim)
+    return _with_batch(grad, grad_dim, dim, batch_size)
+
+
+def _fit_tangent(tangent: Any, tangent_dim: int | None, dim: int | None, batch_size: int) -> Any:
+    """The tangent of an output, with the batch where the output has its own."""
+    if not isinstance(tangent, Tensor) or (dim is None and tangent_dim is None):
+        return tangent
+    if dim is None:
+        raise RuntimeError(
+            "jvp: a tangent differs from example to example, and its output does not"
+        )
+    return _with_batch(tangent, tangent_dim, dim, batch_size)
+
+
+def _with_batch(value: Tensor, value_dim: int | None, dim: int, batch_size: int) -> Tensor:
+    if value_dim is not None:
+        return value.movedim(value_dim, dim)
+    sizes = list(value.shape)
+    sizes.insert(dim, batch_size)
+    return value.unsqueeze(dim).expand(sizes)

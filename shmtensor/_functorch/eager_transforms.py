@@ -6,14 +6,16 @@ Source:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_argnums
 from shmtensor._functorch._differentiate import Differentiated, differentiated
-from shmtensor._functorch._levels import batched_parts
+from shmtensor._functorch._levels import batched_parts, forward_level
 from shmtensor._functorch.utils import argnums_t
 from shmtensor.utils._pytree import (
     TreeSpec,
@@ -30,9 +32,9 @@ __all__ = [
     "grad_and_value_impl",
     "grad_impl",
     "jvp",
-    "linear_map",
     "linearize",
     "pullback",
+    "push_forward",
     "vjp",
 ]
 
@@ -191,22 +193,69 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 # --- jvp -----------------------------------------------------------------------------------------
 
 
-def linear_map(
-    func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
-) -> tuple[Any, Callable[[tuple[Any, ...]], Any], Any]:
-    """The outputs, the Jacobian as a function of tangents, and what *func* returns beside.
+def _outside_inference() -> contextlib.AbstractContextManager[Any]:
+    """Views that are not tracked would lose tangents: forward mode leaves inference mode."""
+    if not shmtensor.is_inference_mode_enabled():
+        return contextlib.nullcontext()
+    stack = contextlib.ExitStack()
+    stack.enter_context(shmtensor.inference_mode(False))
+    stack.enter_context(shmtensor.no_grad())
+    return stack
 
-    The product of a cotangent with the Jacobian is linear in the cotangent. The derivative of that
-    function, run backwards, is the product of the Jacobian with a tangent.
+
+def _dual(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
+    for name, value in (("primal", primal), ("tangent", tangent)):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: {value.dtype}"
+            )
+    dual: Tensor = _C._make_dual(primal, tangent, level)
+    return dual
+
+
+def push_forward(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: Any,
+    has_aux: bool,
+    what: str,
+    strict: bool = False,
+) -> tuple[Any, Any, Any]:
+    """The outputs, their tangents, and what *func* returns beside.
+
+    Args:
+        func: As for `jvp`.
+        primals: As for `jvp`.
+        tangents: As for `jvp`; both have been checked.
+        has_aux: As for `jvp`.
+        what: Begins messages.
+        strict: An output without a tangent is refused; otherwise it gets zeros.
     """
-    output, vjp_fn, aux, inputs = pullback(func, primals, has_aux, what)
-    zeros = tree_map(lambda leaf: shmtensor.zeros_like(leaf.detach()), output)
-    _, transposed, _, _ = pullback(lambda given: vjp_fn(given), (zeros,), False, what, inputs)
-
-    def push(tangents: tuple[Any, ...]) -> Any:
-        return transposed(tangents)[0]
-
-    return output, push, aux
+    flat_primals, spec = tree_flatten(primals)
+    with _outside_inference(), forward_level() as level:
+        duals = [
+            _dual(primal, tangent, level)
+            for primal, tangent in zip(flat_primals, tree_flatten(tangents)[0], strict=True)
+        ]
+        output, aux = _split_aux(func(*tree_unflatten(duals, spec)), has_aux, what)
+        flat, output_spec = tree_flatten(output)
+        if not flat:
+            raise RuntimeError(
+                f"{what}: Expected f to be a function that has non-empty output (got output = "
+                f"{output})"
+            )
+        _only_tensors(what, flat)
+        found = [_C._tangent_at(leaf, level) for leaf in flat]
+        if strict and any(tangent is None for tangent in found):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the "
+                "inputs. This is not allowed with strict=True."
+            )
+        found = [
+            shmtensor.zeros_like(leaf) if tangent is None else tangent
+            for leaf, tangent in zip(flat, found, strict=True)
+        ]
+    return output, tree_unflatten(found, output_spec), aux
 
 
 def _checked_tangents(what: str, primals: Any, tangents: Any) -> None:
@@ -224,19 +273,12 @@ def _checked_tangents(what: str, primals: Any, tangents: Any) -> None:
         )
     for name, flat in (("primals", flat_primals), ("tangents", flat_tangents)):
         if not flat:
-            raise RuntimeError(f"{what}: Expected {name} to be non-empty")
+            raise RuntimeError(f"{what}: Expected {name} to contain at least one Tensor.")
         for leaf in flat:
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(
                     f"{what}: Expected {name} to only contain Tensors, got {type(leaf)}"
                 )
-    for primal, tangent in zip(flat_primals, flat_tangents, strict=True):
-        if primal.shape != tangent.shape:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the "
-                f"original Tensor, this is not supported. Tensor is of size {list(primal.shape)} "
-                f"while the given forward gradient is of size {list(tangent.shape)}."
-            )
 
 
 def jvp(
@@ -247,14 +289,18 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Compute *func* and the product of its Jacobian with *tangents*.
+    """Compute *func* and the product of its Jacobian with *tangents*, by forward mode.
+
+    Tangents are computed together with the values, also inside of ``no_grad``. If *func* changes a
+    primal in place, its tangent is changed too.
 
     Args:
         func: Takes *primals*, returns tensors or trees of them; with *has_aux* a pair of that and
             any tree.
         primals: A tuple of inputs.
         tangents: As *primals*, with tensors of the same shapes.
-        strict: Accepted; an output that does not depend on the inputs has a tangent of zeros.
+        strict: Refuse an output that does not depend on the inputs. Otherwise it has a tangent of
+            zeros.
         has_aux: *func* returns something beside its outputs.
 
     Returns:
@@ -263,21 +309,24 @@ def jvp(
     Raises:
         RuntimeError: *primals* is not a tuple, *tangents* have another form or shape, or *func*
             returns something else than tensors.
+        ValueError: A primal or tangent is neither floating point nor complex.
+        NotImplementedError: An operator, or the ``jvp`` of a Function, is missing.
 
     Source:
         torch.func.jvp.
     """
     what = "jvp(f, primals, tangents)"
     _checked_tangents(what, primals, tangents)
-    output, push, aux = linear_map(func, primals, has_aux, what)
-    tangent = push(tangents)
+    output, tangent, aux = push_forward(func, primals, tangents, has_aux, what, strict)
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Compute *func*, and return its Jacobian as a function of tangents.
 
-    Many tangents of the same inputs cost less this way than by `jvp`: *func* is called once.
+    The function that is returned calls *func* again, for copies of the primals as they are now and
+    with the random numbers of now. Many tangents at once are cheaper than one after the other:
+    ``vmap`` the function.
 
     Args:
         func: Takes *primals*, returns tensors or trees of them.
@@ -294,23 +343,45 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         torch.func.linearize.
     """
     what = "linearize(f, *primals)"
-    output, push, _ = linear_map(func, primals, False, what)
-    specs = [(leaf.shape, leaf.dtype) for leaf in tree_flatten(primals)[0]]
-    spec = tree_flatten(primals)[1]
+    flat_primals, spec = tree_flatten(primals)
+    if not flat_primals:
+        raise RuntimeError(f"{what}: Expected primals to contain at least one Tensor.")
+    for leaf in flat_primals:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"{what}: Expected primals to only contain Tensors, got {type(leaf)}"
+            )
+    kept = [leaf.clone() for leaf in flat_primals]
+    state = shmtensor.get_rng_state()
+    output = func(*primals)
+    flat = tree_flatten(output)[0]
+    if not flat:
+        raise RuntimeError(
+            f"{what}: Expected f to be a function that has non-empty output (got output = {output})"
+        )
+    _only_tensors(what, flat)
 
     def jvp_fn(*tangents: Any) -> Any:
         flat, tangent_spec = tree_flatten(tangents)
         if tangent_spec != spec:
             raise RuntimeError(
-                f"Expected the tangents {tangent_spec} to have the same structure as the primals "
+                f"Expected the tangents {tangent_spec} to have the same argspec as the primals "
                 f"{spec}"
             )
-        for i, (leaf, (shape, dtype)) in enumerate(zip(flat, specs, strict=True)):
-            if leaf.shape != shape:
-                raise RuntimeError(f"Expected shape {shape} for tangent {i}, got {leaf.shape}")
-            if leaf.dtype != dtype:
-                raise RuntimeError(f"Expected dtype {dtype} for tangent {i}, got {leaf.dtype}")
-        return push(tangents)
+        for i, (leaf, primal) in enumerate(zip(flat, kept, strict=True)):
+            for name, own, wanted in (
+                ("shape", leaf.shape, primal.shape),
+                ("dtype", leaf.dtype, primal.dtype),
+            ):
+                if own != wanted:
+                    raise RuntimeError(
+                        f"tangent:{i} with {name} {own} in flattened pytree doesn't match the "
+                        f"{name} {wanted} of the corresponding primal."
+                    )
+        again = tree_unflatten([leaf.clone() for leaf in kept], spec)
+        with shmtensor.random.fork_rng():
+            shmtensor.set_rng_state(state)
+            return push_forward(func, again, tangents, False, what)[1]
 
     return output, jvp_fn
 

@@ -22,7 +22,8 @@ __all__ = [
     "unpack_dual",
 ]
 
-_current_level = -1
+_current_level = -1  # 0 while there is one: dual_level does not nest
+_number = -1  # of the current level, in the C core
 
 
 def enter_dual_level() -> int:
@@ -34,15 +35,16 @@ def enter_dual_level() -> int:
         The number of the level, 0.
 
     Raises:
-        RuntimeError: A level has begun already, in this thread or another.
+        RuntimeError: A level has begun already, in this thread or another; or this thread is inside
+            of ``func.jvp``.
 
     Source:
         torch.autograd.forward_ad.enter_dual_level.
     """
-    global _current_level  # the level is the process's, as in torch
-    level: int = _C._enter_dual_level()
-    _current_level = level
-    return level
+    global _current_level, _number  # the level is the process's, as in torch
+    _number = _C._enter_dual_level()
+    _current_level = 0
+    return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
@@ -57,13 +59,23 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Source:
         torch.autograd.forward_ad.exit_dual_level.
     """
-    global _current_level  # as above
+    global _current_level, _number  # as above
     if level is None:
         level = _current_level
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
-    _C._exit_dual_level(level)
-    _current_level = level - 1
+    _C._exit_dual_level(_number_of(level))
+    _current_level = _number = -1
+
+
+def in_dual_level() -> bool:
+    """Return whether a level has begun and not ended, in any thread."""
+    return _current_level >= 0
+
+
+def _number_of(level: int) -> int:
+    """What the C core calls a level; -1 when it has not begun."""
+    return _number if level == _current_level else -1
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
@@ -97,7 +109,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise ValueError(
                 f"Expected {name} to be floating point or complex, but got: {value.dtype}"
             )
-    return _C._make_dual(tensor, tangent, level)
+    return _C._make_dual(tensor, tangent, _number_of(level))
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -129,7 +141,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
         level = _current_level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    primal, tangent = _C._unpack_dual(tensor, level)
+    primal, tangent = _C._unpack_dual(tensor, _number_of(level))
     return UnpackedDualTensor(primal, tangent)
 
 

@@ -125,10 +125,10 @@ def test_nested_levels_of_the_core() -> None:
     a.mul_(b)  # in place at both levels: a becomes a * b
     assert _C._unpack_dual(a, inner)[1].item() == 2.0
     assert _C._unpack_dual(_C._unpack_dual(a, inner)[0], outer)[1].item() == 5.0
-    _C._exit_dual_level(inner)
+    _C._exit_dual_level(inner, True)
     assert _C._unpack_dual(y, outer)[1].item() == 25.0
     with pytest.raises(RuntimeError, match="not the last one"):
-        _C._exit_dual_level(inner)
+        _C._exit_dual_level(inner, True)
     _C._exit_dual_level(outer)
 
 
@@ -143,7 +143,7 @@ def test_nested_levels_through_two_vjps() -> None:
     y = st.cumprod(_C._make_dual(s, b, inner), 0).sum()
     by_t = _C._unpack_dual(y, inner)[1]
     both = _C._unpack_dual(by_t, outer)[1].item()
-    _C._exit_dual_level(inner)
+    _C._exit_dual_level(inner, True)
     _C._exit_dual_level(outer)
     hessian = functional.hessian(lambda v: st.cumprod(v, 0).sum(), x)
     assert both == pytest.approx((a @ hessian @ b).item())
@@ -160,7 +160,7 @@ def test_nested_levels_reach_saved_results() -> None:
         (g,) = st.autograd.grad(function(_C._make_dual(a, one, inner)), x)
         second = _C._unpack_dual(g, inner)[1]
         third = _C._unpack_dual(second, outer)[1].item()
-        _C._exit_dual_level(inner)
+        _C._exit_dual_level(inner, True)
         _C._exit_dual_level(outer)
         is_sine = function(st.zeros(())).item() == 0
         assert third == pytest.approx((-x.cos() if is_sine else x.exp()).item())

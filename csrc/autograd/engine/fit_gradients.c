@@ -160,14 +160,15 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
-  const bool dual = (((*sum)->keys | g->keys) & SHMT_KEYBIT_ForwardAD) != 0; /* then the tangents are added too */
+  /* Tangents are added too, and a batched gradient is added for each example. */
+  const bool dispatched = (((*sum)->keys | g->keys) & (SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) != 0;
   if (SHMT_UNLIKELY((*sum)->sparse != NULL &&
                     g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
     shmt_tensor* dense = other;
     other = *sum;
     *sum = dense;
   }
-  if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype && !dual) {
+  if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype && !dispatched) {
     if (!is_ours(*sum) && is_ours(other)) {
       shmt_tensor* t = *sum;
       *sum = other;

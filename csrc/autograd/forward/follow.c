@@ -15,6 +15,7 @@
 #include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
+#include "autograd/vmap/dispatch.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 #include "ops/scalar_expression.h"
@@ -28,7 +29,7 @@ typedef struct dual_call {
   const shmt__jvp* jvp;
   const shmt_value* args;
   shmt_keyset ks;
-  int level;
+  shmt__forward_number level;
   int n_args;
   shmt_value tangents[SHMT_SCHEMA_MAX_ARGS]; /* owned */
   shmt_value plain[SHMT_SCHEMA_MAX_ARGS];    /* args, or in their place tensors without tangents */
@@ -44,25 +45,52 @@ static void dual_call_fini(dual_call* d) {
   }
 }
 
-static int highest_level(const shmt_operator* op, const shmt_value* args) {
-  int highest = SHMT_NO_LEVEL;
-  for (int i = 0; i < op->schema->n_args; i++) {
-    if (args[i].tag == SHMT_VALUE_TENSOR) {
-      const int level = shmt__tangent_level(args[i].v.tensor);
-      if (level > highest) highest = level;
-    } else if (args[i].tag == SHMT_VALUE_TENSORS) {
-      for (int64_t k = 0; k < args[i].v.tensors.len; k++) {
-        const int level = shmt__tangent_level(args[i].v.tensors.data[k]);
-        if (level > highest) highest = level;
-      }
-    }
-  }
-  return highest;
+static void raise_level(shmt__forward_number* highest, const shmt_tensor* t) {
+  const shmt__forward_number level = shmt__tangent_level(t);
+  if (level > *highest) *highest = level;
 }
+
+/* The innermost level to be followed; SHMT_NO_LEVEL: none, or none of those that belong to this call, see
+ * Note [Levels of forward mode]. */
+static shmt__forward_number highest_level(const shmt_operator* op, const shmt_value* args) {
+  shmt__forward_number highest = SHMT_NO_LEVEL;
+  for (int i = 0; i < op->schema->n_args; i++) {
+    if (args[i].tag == SHMT_VALUE_TENSOR) raise_level(&highest, args[i].v.tensor);
+    for (int64_t k = 0; args[i].tag == SHMT_VALUE_TENSORS && k < args[i].v.tensors.len; k++)
+      raise_level(&highest, args[i].v.tensors.data[k]);
+  }
+  const int vmap_level = shmt__vmap_level_of(op, args);
+  return vmap_level && highest < shmt__forward_level_inside(vmap_level) ? SHMT_NO_LEVEL : highest;
+}
+
+/* What computing the tangents of a level needs: that it is hidden, and that the thread is inside of no vmap that began
+ * inside of it. */
+typedef struct at_level {
+  shmt__level_guard transforms;
+  shmt__thread_keys keys;
+  shmt__hidden_levels hidden;
+  bool outside;
+} at_level;
+
+static at_level enter_level(shmt__forward_number level) {
+  const int vmap_level = shmt__forward_level_vmap_inside(level);
+  at_level guard = {.keys = shmt__tls_keys, .hidden = shmt__tls_hidden, .outside = vmap_level != 0};
+  if (guard.outside) guard.transforms = shmt__level_below(vmap_level);
+  if (shmt__forward_level_is_outermost(level)) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
+  shmt__tls_hidden = shmt__hidden_with(level);
+  return guard;
+}
+
+static void leave_level(const at_level* guard) {
+  if (guard->outside) shmt__level_restore(&guard->transforms);
+  shmt__tls_keys = guard->keys;
+  shmt__tls_hidden = guard->hidden;
+}
+#define AT_LEVEL(level) __attribute__((cleanup(leave_level), unused)) at_level at_level_ = enter_level(level)
 
 /* --- arguments ------------------------------------------------------------------------------------ */
 
-static shmt_status take_list(shmt_tensors list, int level, shmt_value* out) {
+static shmt_status take_list(shmt_tensors list, shmt__forward_number level, shmt_value* out) {
   SHMT_AUTO_LIST vec = {0, 0};
   bool any = false;
   SHMT_TRY(shmt__tensor_vec_alloc(list.len, &vec));
@@ -89,17 +117,25 @@ static shmt_status take_tangents(dual_call* d) {
   return SHMT_OK;
 }
 
+/* Is a calculation with t recorded, or one with what t stands for? That goes by the mode outside of the vmap. */
+static bool wants_grad(const shmt_tensor* t) {
+  if (!t) return false;
+  if (shmt__wants_grad(t) && shmt__grad_enabled()) return true;
+  const shmt__batched* b = shmt__batched_of(t);
+  return b && shmt__any_requires_grad(b->value);
+}
+
 /* Is the calculation of the tangents recorded? */
 static bool is_recorded(const dual_call* d) {
   bool any = false;
   for (int i = 0; i < d->n_args; i++)
     for (int which = 0; which < 2; which++) {
       const shmt_value* v = which ? &d->tangents[i] : &d->args[i];
-      if (v->tag == SHMT_VALUE_TENSOR) any |= shmt__wants_grad(v->v.tensor);
+      if (v->tag == SHMT_VALUE_TENSOR) any |= wants_grad(v->v.tensor);
       for (int64_t k = 0; v->tag == SHMT_VALUE_TENSORS && k < v->v.tensors.len; k++)
-        any |= shmt__wants_grad(v->v.tensors.data[k]);
+        any |= wants_grad(v->v.tensors.data[k]);
     }
-  return any && shmt__grad_enabled();
+  return any;
 }
 
 static shmt_status plain_list(dual_call* d, int i) {
@@ -109,7 +145,7 @@ static shmt_status plain_list(dual_call* d, int i) {
   for (int64_t k = 0; k < list.len; k++) {
     if (!list.data[k]) continue;
     if (d->tangents[i].v.tensors.data[k])
-      SHMT_TRY(shmt__without_tangent(list.data[k], d->level, &vec->data[k]));
+      SHMT_TRY(shmt__without_hidden_tangents(list.data[k], &vec->data[k]));
     else
       vec->data[k] = shmt__tensor_ref(list.data[k]);
   }
@@ -124,7 +160,7 @@ static shmt_status take_plain(dual_call* d) {
   if (!is_recorded(d)) return SHMT_OK;
   for (int i = 0; i < d->n_args; i++) {
     if (d->tangents[i].tag == SHMT_VALUE_TENSOR) {
-      SHMT_TRY(shmt__without_tangent(d->args[i].v.tensor, d->level, &d->owned[i]));
+      SHMT_TRY(shmt__without_hidden_tangents(d->args[i].v.tensor, &d->owned[i]));
       d->plain[i].v.tensor = d->owned[i];
     } else if (d->tangents[i].tag == SHMT_VALUE_TENSORS) {
       SHMT_TRY(plain_list(d, i));
@@ -139,17 +175,20 @@ static bool is_view(const shmt_schema* s) {
   return s->n_returns > 0 && s->returns[0].alias != 0 && !(s->returns[0].flags & SHMT_ARG_WRITE);
 }
 
+static const shmt_storage* memory_of(const shmt_tensor* t) { return shmt__all_examples((shmt_tensor*)t)->storage; }
+
 static bool shares(const shmt_value* v, const shmt_storage* s) {
-  if (v->tag == SHMT_VALUE_TENSOR) return v->v.tensor && v->v.tensor->storage == s;
+  if (v->tag == SHMT_VALUE_TENSOR) return v->v.tensor && memory_of(v->v.tensor) == s;
   for (int64_t k = 0; v->tag == SHMT_VALUE_TENSORS && k < v->v.tensors.len; k++)
-    if (v->v.tensors.data[k] && v->v.tensors.data[k]->storage == s) return true;
+    if (v->v.tensors.data[k] && memory_of(v->v.tensors.data[k]) == s) return true;
   return false;
 }
 
 /* Does the tangent lie in memory of an argument or of its tangent? A later change in place would be seen there. */
 static bool is_borrowed(const dual_call* d, const shmt_tensor* tangent) {
+  const shmt_storage* memory = memory_of(tangent);
   for (int i = 0; i < d->n_args; i++)
-    if (shares(&d->args[i], tangent->storage) || shares(&d->tangents[i], tangent->storage)) return true;
+    if (shares(&d->args[i], memory) || shares(&d->tangents[i], memory)) return true;
   return false;
 }
 
@@ -214,14 +253,14 @@ static void saved_outputs_fini(shmt__saved_outputs* saved) {
 static shmt_status call_hidden(const dual_call* d, shmt__saved_outputs* saved, shmt_value* results) {
   shmt__saved_outputs* before = shmt__tls_saved_outputs;
   shmt_status status;
-  saved->hidden_level = before ? before->hidden_level : shmt__tls_hidden_level;
+  saved->hidden = before ? before->hidden : shmt__tls_hidden;
   saved->outer = before;
   SHMT_HIDE_LEVEL(d->level);
   shmt__tls_saved_outputs = saved;
-  if (d->level > 0)
-    status = shmt__operator_call(d->op, true, d->ks, d->args, results);
-  else
+  if (shmt__forward_level_is_outermost(d->level))
     status = call_below(d->op, d->ks, d->args, results);
+  else
+    status = shmt__operator_call(d->op, true, d->ks, d->args, results);
   shmt__tls_saved_outputs = before;
   return status;
 }
@@ -244,7 +283,7 @@ static shmt_status tangents_of_functional(dual_call* d, const shmt_operator* op,
     memcpy(results, known, (size_t)n * sizeof *results);
     for (int r = 0; r < n && reads && status == SHMT_OK && is_recorded(d); r++)
       if (results[r].tag == SHMT_VALUE_TENSOR && results[r].v.tensor) {
-        status = shmt__without_tangent(results[r].v.tensor, d->level, &plain[r]);
+        status = shmt__without_hidden_tangents(results[r].v.tensor, &plain[r]);
         results[r].v.tensor = plain[r];
       }
   } else if (reads) {
@@ -271,9 +310,7 @@ static shmt_status follow_functional(dual_call* d, shmt_value* results) {
   AUTO_RESULTS out = {0};
   SHMT_TRY(call_hidden(d, &saved, results));
   {
-    SHMT_KEYS_GUARD(guard);
-    if (d->level == 0) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
-    SHMT_HIDE_LEVEL(d->level);
+    AT_LEVEL(d->level);
     SHMT_TRY(take_plain(d));
     SHMT_TRY(tangents_of_functional(d, d->op, results, out.v));
     return give_all(d, &saved, results, out.v);
@@ -296,11 +333,26 @@ static shmt_status change_geometry(dual_call* d, shmt_tensor* self) {
   return shmt__tangent_set(self, d->level, changed);
 }
 
+/* A tangent of an argument, a batched one before others: what will be written. */
+static shmt_tensor* like_what_is_written(const dual_call* d) {
+  shmt_tensor* found = NULL;
+  for (int i = 0; i < d->n_args; i++) {
+    const shmt_value* v = &d->tangents[i];
+    const bool is_one = v->tag == SHMT_VALUE_TENSOR;
+    for (int64_t k = 0; k < (is_one ? 1 : v->tag == SHMT_VALUE_TENSORS ? v->v.tensors.len : 0); k++) {
+      shmt_tensor* t = is_one ? v->v.tensor : v->v.tensors.data[k];
+      const shmt__batched* b = t ? shmt__batched_of(t) : NULL;
+      if (t && (!found || (b && b->dim != SHMT_NOT_BATCHED))) found = t;
+    }
+  }
+  return found;
+}
+
 static shmt_status change_tangent(dual_call* d, shmt_tensor* self) {
   AUTO_RESULTS again = {0};
   shmt_value fresh[SHMT_SCHEMA_MAX_ARGS] = {0}, args[SHMT_SCHEMA_MAX_ARGS];
   shmt_tensor* own_tangent = NULL;
-  SHMT_TRY(shmt__tangent_to_change(self, d->level, &own_tangent));
+  SHMT_TRY(shmt__tangent_to_change(self, d->level, like_what_is_written(d), &own_tangent));
   shmt__value_fini(&d->tangents[0]);
   d->tangents[0] = (shmt_value){.v.tensor = own_tangent, .tag = SHMT_VALUE_TENSOR};
   memcpy(args, d->args, (size_t)d->n_args * sizeof *args);
@@ -334,7 +386,7 @@ static shmt_status tangent_before(dual_call* d, shmt_value* out) {
 static shmt_status write_tangent(const dual_call* d, shmt_tensor* self, shmt_value* tangent) {
   if (d->jvp->kind == SHMT_JVP_ZERO) {
     SHMT_AUTO(shmt_tensor) t = NULL;
-    SHMT_TRY(shmt__tangent_to_change(self, d->level, &t));
+    SHMT_TRY(shmt__tangent_to_change(self, d->level, NULL, &t));
     return shmt_op_zero_(t);
   }
   if (tangent->tag != SHMT_VALUE_TENSOR) return SHMT_OK;
@@ -352,18 +404,14 @@ static shmt_status follow_inplace(dual_call* d, shmt_value* results) {
   const bool linear = d->jvp->kind == SHMT_JVP_LINEAR;
   if (!shmt__dtype_differentiable(self->dtype)) return call_hidden(d, &saved, results);
   {
-    SHMT_KEYS_GUARD(guard);
-    if (d->level == 0) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
-    SHMT_HIDE_LEVEL(d->level);
+    AT_LEVEL(d->level);
     SHMT_TRY(take_plain(d));
     if (!linear) SHMT_TRY(tangent_before(d, out.v));
   }
   SHMT_TRY(call_hidden(d, &saved, results));
   {
     SHMT_AUTO(shmt_tensor) tangent = NULL;
-    SHMT_KEYS_GUARD(guard);
-    if (d->level == 0) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
-    SHMT_HIDE_LEVEL(d->level);
+    AT_LEVEL(d->level);
     if (linear && d->op->passes_conj_neg)
       SHMT_TRY(change_geometry(d, self));
     else
@@ -375,13 +423,9 @@ static shmt_status follow_inplace(dual_call* d, shmt_value* results) {
 
 /* --- the kernel ------------------------------------------------------------------------------------ */
 
-static SHMT_COLD shmt_status refuse(const shmt_operator* op, bool is_out) {
-  if (is_out)
-    SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
-              "Trying to use forward AD with %s_out that does not support it because it is an out= function",
-              op->schema->name);
+static SHMT_COLD shmt_status refuse_out(const shmt_operator* op) {
   SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
-            "Trying to use forward AD with %s that does not support it because it has not been implemented yet.",
+            "Trying to use forward AD with %s_out that does not support it because it is an out= function",
             op->schema->name);
 }
 
@@ -402,10 +446,10 @@ static bool takes_out(const shmt_schema* s) {
   return false;
 }
 
-static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, int level, const shmt_value* args,
+static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, shmt__forward_number level, const shmt_value* args,
                                 shmt_value* results) {
-  if (takes_out(op->schema)) return refuse(op, true);
-  if (!op->jvp) return refuse(op, false);
+  if (takes_out(op->schema)) return refuse_out(op);
+  if (!op->jvp) return shmt__jvp_refuse(op);
   __attribute__((cleanup(dual_call_fini))) dual_call d = {
       .op = op, .jvp = op->jvp, .args = args, .ks = ks, .level = level, .n_args = op->schema->n_args};
   const bool inplace = is_inplace(op);
@@ -417,9 +461,9 @@ static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, int lev
     saved_outputs_fini(&saved);
     return status;
   }
-  if (op->jvp->kind == SHMT_JVP_MISSING) return refuse(op, false);
+  if (op->jvp->kind == SHMT_JVP_MISSING) return shmt__jvp_refuse(op);
   if (inplace && op->jvp->kind != SHMT_JVP_LINEAR && op->jvp->kind != SHMT_JVP_ZERO && !op->jvp->functional)
-    return refuse(op, false);
+    return shmt__jvp_refuse(op);
   return inplace ? follow_inplace(&d, results) : follow_functional(&d, results);
 }
 
@@ -432,7 +476,7 @@ static shmt_status follow(void* ctx, const shmt_operator* op, shmt_keyset ks, co
     const shmt_keyset autograd = atomic_load_explicit(&op->mask, memory_order_relaxed) & SHMT_KEYBIT_Autograd;
     return shmt__operator_call(op, true, shmt__keys_below(ks | autograd, SHMT_KEY_ForwardAD), args, results);
   }
-  const int level = shmt__tls_inference_mode ? SHMT_NO_LEVEL : highest_level(op, args);
+  const shmt__forward_number level = shmt__tls_inference_mode ? SHMT_NO_LEVEL : highest_level(op, args);
   if (level == SHMT_NO_LEVEL) return call_below(op, ks, args, results);
   return follow_level(op, ks, level, args, results);
 }

@@ -6,25 +6,48 @@
 #include "autograd/recording/replay_views.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
+#include "autograd/vmap/levels.h"
 #include "os/mutex.h"
 
 #include <inttypes.h>
-#include <limits.h>
+#include <stdlib.h>
 
-_Thread_local int shmt__tls_hidden_level __attribute__((tls_model("initial-exec"))) = INT_MAX;
+_Thread_local shmt__hidden_levels shmt__tls_hidden __attribute__((tls_model("initial-exec"))) = {INT64_MAX, 0};
 _Thread_local shmt__saved_outputs* shmt__tls_saved_outputs __attribute__((tls_model("initial-exec")));
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_TANGENT)
-static shmt__tangent* made_in[SHMT_MAX_FORWARD_LEVELS]; /* under the lock, as all tangents' links are */
-static _Atomic(int) n_levels;
+/* A level that has begun, in any thread. */
+typedef struct forward_level {
+  struct forward_level* next; /* begun before it */
+  shmt__tangent* tangents;    /* made in it */
+  shmt__forward_number number;
+} forward_level;
 
-static void link_to_level(shmt__tangent* g) {
-  g->level_next = made_in[g->level];
-  g->level_link = &made_in[g->level];
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_TANGENT)
+static forward_level* live; /* the last first; under the lock, as all tangents' links are */
+static _Atomic(shmt__forward_number) n_begun, outermost = INT64_MAX;
+
+/* The levels of this thread. */
+static _Thread_local struct {
+  struct {
+    shmt__forward_number number;
+    int n_transforms;
+  } level[SHMT_MAX_FORWARD_LEVELS];
+  int n;
+} mine;
+
+static forward_level* find_live(shmt__forward_number number) {
+  forward_level* l = live;
+  while (l && l->number != number) l = l->next;
+  return l;
+}
+
+static void link_to_level(shmt__tangent* g, forward_level* l) {
+  g->level_next = l->tangents;
+  g->level_link = &l->tangents;
   if (g->level_next) g->level_next->level_link = &g->level_next;
-  made_in[g->level] = g;
+  l->tangents = g;
 }
 
 static void unlink_from_level(shmt__tangent* g) {
@@ -32,7 +55,7 @@ static void unlink_from_level(shmt__tangent* g) {
   if (g->level_next) g->level_next->level_link = g->level_link;
 }
 
-static shmt__tangent* find_tangent(const shmt_tensor* t, int level) {
+static shmt__tangent* find_tangent(const shmt_tensor* t, shmt__forward_number level) {
   shmt__tangent* g = t->autograd ? t->autograd->tangents : NULL;
   while (g && g->level != level) g = g->next;
   return g;
@@ -52,8 +75,11 @@ static void unlink_from_owner(shmt__tangent* g) {
   __atomic_store_n(at, g->next, __ATOMIC_RELEASE);
 }
 
-/* Takes over g when t had no tangent at this level; else only its tensor. What is to be released comes back in *g. */
+/* Takes over g when t had no tangent at this level; else only its tensor. What is to be released comes back in *g: all
+ * of it when the level is over. */
 static void insert_locked(shmt_tensor* t, shmt__tangent** g) {
+  forward_level* l = find_live((*g)->level);
+  if (!l) return;
   shmt__tangent* old = find_tangent(t, (*g)->level);
   if (old) {
     shmt_tensor* tensor = old->tensor;
@@ -65,7 +91,7 @@ static void insert_locked(shmt_tensor* t, shmt__tangent** g) {
   while (*at && (*at)->level > (*g)->level) at = &(*at)->next;
   (*g)->next = *at;
   *at = *g;
-  link_to_level(*g);
+  link_to_level(*g, l);
   set_key(t, true);
   *g = NULL;
 }
@@ -96,33 +122,91 @@ __attribute__((constructor)) static void install(void) {
 
 /* --- levels --------------------------------------------------------------------------------- */
 
-int shmt__forward_level_count(void) { return atomic_load_explicit(&n_levels, memory_order_relaxed); }
+int shmt__forward_level_count(void) { return mine.n; }
 
-shmt_status shmt__forward_level_enter(int* level) {
+bool shmt__forward_level_is_outermost(shmt__forward_number level) {
+  /* relaxed: only a level that this thread knows of is asked for, and those before it. */
+  return level <= atomic_load_explicit(&outermost, memory_order_relaxed);
+}
+
+int shmt__forward_level_vmap_inside(shmt__forward_number level) {
+  int i = 1;
+  for (int k = 0; k < mine.n; k++)
+    if (mine.level[k].number == level) i = mine.level[k].n_transforms + 1;
+  while (i <= shmt__level_count() && shmt__level_at(i)->kind != SHMT_LEVEL_VMAP) i++;
+  return i <= shmt__level_count() ? i : 0;
+}
+
+shmt__forward_number shmt__forward_level_inside(int n_transforms) {
+  for (int i = 0; i < mine.n; i++)
+    if (mine.level[i].n_transforms >= n_transforms) return mine.level[i].number;
+  return INT64_MAX;
+}
+
+shmt__hidden_levels shmt__hidden_with(shmt__forward_number level) {
+  const shmt__forward_number next = atomic_load_explicit(&n_begun, memory_order_relaxed);
+  return (shmt__hidden_levels){level < shmt__tls_hidden.from ? level : shmt__tls_hidden.from, next};
+}
+
+bool shmt__forward_level_is_live(shmt__forward_number level) {
   shmt__mutex_lock(&lock);
-  const int n = shmt__forward_level_count();
-  if (n < SHMT_MAX_FORWARD_LEVELS) atomic_store_explicit(&n_levels, n + 1, memory_order_relaxed);
+  const bool is_live = find_live(level) != NULL;
   shmt__mutex_unlock(&lock);
-  SHMT_REQUIRE(n < SHMT_MAX_FORWARD_LEVELS, SHMT_E_RUNTIME, "%d levels of forward mode AD, at most %d may nest", n + 1,
-               SHMT_MAX_FORWARD_LEVELS);
-  *level = n;
+  return is_live;
+}
+
+static void update_outermost(void) {
+  shmt__forward_number lowest = INT64_MAX;
+  for (const forward_level* l = live; l; l = l->next) lowest = l->number;
+  atomic_store_explicit(&outermost, lowest, memory_order_relaxed);
+}
+
+shmt_status shmt__forward_level_enter(int n_transforms, shmt__forward_number* level) {
+  SHMT_REQUIRE(mine.n < SHMT_MAX_FORWARD_LEVELS, SHMT_E_RUNTIME, "%d levels of forward mode AD, at most %d may nest",
+               mine.n + 1, SHMT_MAX_FORWARD_LEVELS);
+  forward_level* l = calloc(1, sizeof *l);
+  SHMT_REQUIRE(l, SHMT_E_NOMEM, "out of memory for a level of forward mode AD");
+  shmt__mutex_lock(&lock);
+  l->number = *level = atomic_fetch_add_explicit(&n_begun, 1, memory_order_relaxed);
+  l->next = live;
+  live = l;
+  update_outermost();
+  shmt__mutex_unlock(&lock);
+  mine.level[mine.n].number = *level;
+  mine.level[mine.n++].n_transforms = n_transforms;
   return SHMT_OK;
 }
 
-shmt_status shmt__forward_level_exit(int level) {
-  shmt__mutex_lock(&lock);
-  const bool is_last = level >= 0 && level + 1 == shmt__forward_level_count();
-  shmt__tangent* gone = NULL;
-  if (is_last) {
-    /* The level's list is reused as the list of what is to be freed. */
-    gone = made_in[level];
-    made_in[level] = NULL;
-    for (shmt__tangent* g = gone; g; g = g->level_next) unlink_from_owner(g);
-    atomic_store_explicit(&n_levels, level, memory_order_relaxed);
+static bool is_mine(shmt__forward_number level) {
+  for (int i = 0; i < mine.n; i++)
+    if (mine.level[i].number == level) return true;
+  return false;
+}
+
+static forward_level* take_live(shmt__forward_number level) {
+  forward_level** at = &live;
+  while (*at && (*at)->number != level) at = &(*at)->next;
+  forward_level* l = *at;
+  if (!l) return NULL;
+  *at = l->next;
+  update_outermost();
+  for (shmt__tangent* g = l->tangents; g; g = g->level_next) unlink_from_owner(g);
+  return l;
+}
+
+shmt_status shmt__forward_level_exit(shmt__forward_number level) {
+  const bool is_last = mine.n > 0 && mine.level[mine.n - 1].number == level;
+  forward_level* l = NULL;
+  if (is_last || !is_mine(level)) {
+    shmt__mutex_lock(&lock);
+    l = take_live(level);
+    shmt__mutex_unlock(&lock);
   }
-  shmt__mutex_unlock(&lock);
-  SHMT_REQUIRE(is_last, SHMT_E_RUNTIME,
+  if (is_last) mine.n--;
+  SHMT_REQUIRE(l, SHMT_E_RUNTIME,
                "Trying to exit a forward AD level that was not the last one that was created. This is not supported.");
+  shmt__tangent* gone = l->tangents;
+  free(l);
   while (gone) {
     shmt__tangent* next = gone->level_next;
     tangent_free(gone);
@@ -146,25 +230,44 @@ static bool follows_base(const shmt_tensor* t) {
   return (t->flags & (SHMT_TENSOR_VIEW | SHMT_TENSOR_VIEW_NO_TANGENT)) == SHMT_TENSOR_VIEW;
 }
 
-static int level_locked(const shmt_tensor* t) {
+static shmt__forward_number level_locked(const shmt_tensor* t) {
   shmt__tangent* g = t->autograd ? t->autograd->tangents : NULL;
-  while (g && g->level >= shmt__tls_hidden_level) g = g->next;
+  while (g && shmt__forward_is_hidden(g->level)) g = g->next;
   return g ? g->level : SHMT_NO_LEVEL;
 }
 
-int shmt__tangent_level(const shmt_tensor* t) {
+shmt__forward_number shmt__tangent_level(const shmt_tensor* t) {
   if (!t || !(shmt__tensor_keys(t) & SHMT_KEYBIT_ForwardAD)) return SHMT_NO_LEVEL;
   shmt__mutex_lock(&lock);
-  int level = level_locked(t);
+  shmt__forward_number level = level_locked(t);
   if (follows_base(t)) {
-    const int of_base = level_locked(t->base);
+    const shmt__forward_number of_base = level_locked(t->base);
     if (of_base > level) level = of_base;
   }
   shmt__mutex_unlock(&lock);
   return level;
 }
 
-static shmt_tensor* own_tangent(const shmt_tensor* t, int level) {
+static shmt__forward_number lowest_locked(const shmt_tensor* t, shmt__forward_number above) {
+  shmt__forward_number lowest = SHMT_NO_LEVEL;
+  for (shmt__tangent* g = t->autograd ? t->autograd->tangents : NULL; g && g->level > above; g = g->next)
+    if (!shmt__forward_is_hidden(g->level)) lowest = g->level;
+  return lowest;
+}
+
+shmt__forward_number shmt__tangent_level_after(const shmt_tensor* t, shmt__forward_number above) {
+  if (!(shmt__tensor_keys(t) & SHMT_KEYBIT_ForwardAD)) return SHMT_NO_LEVEL;
+  shmt__mutex_lock(&lock);
+  shmt__forward_number level = lowest_locked(t, above);
+  if (follows_base(t)) {
+    const shmt__forward_number of_base = lowest_locked(t->base, above);
+    if (of_base != SHMT_NO_LEVEL && (level == SHMT_NO_LEVEL || of_base < level)) level = of_base;
+  }
+  shmt__mutex_unlock(&lock);
+  return level;
+}
+
+static shmt_tensor* own_tangent(const shmt_tensor* t, shmt__forward_number level) {
   shmt__mutex_lock(&lock);
   shmt__tangent* g = find_tangent(t, level);
   shmt_tensor* tensor = g ? shmt__tensor_ref(g->tensor) : NULL;
@@ -182,7 +285,7 @@ static shmt_status same_view(shmt_tensor* view, shmt_tensor* tangent_of_base, sh
   return status;
 }
 
-shmt_status shmt__tangent_of(shmt_tensor* t, int level, shmt_tensor** out) {
+shmt_status shmt__tangent_of(shmt_tensor* t, shmt__forward_number level, shmt_tensor** out) {
   *out = NULL;
   if (!(shmt__tensor_keys(t) & SHMT_KEYBIT_ForwardAD)) return SHMT_OK;
   *out = own_tangent(t, level);
@@ -205,10 +308,44 @@ static bool overlaps_itself(const shmt_tensor* t) {
   return false;
 }
 
-/* Zeros of the given dtype in the layout of t. */
-static shmt_status zeros_in_layout(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+static int batch_level(const shmt_tensor* t) {
+  const shmt__batched* b = shmt__batched_of(t);
+  return b ? b->level : 0;
+}
+
+/* A number for each example of a or b. */
+static shmt_status with_batches_of_both(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) one = NULL;
+  SHMT_AUTO(shmt_tensor) other = NULL;
+  const shmt_ints none = {NULL, 0};
+  SHMT_TRY(shmt_op_as_strided(a, none, none, (shmt_opt_int){a->offset, true}, &one));
+  SHMT_TRY(shmt_op_as_strided(b, none, none, (shmt_opt_int){b->offset, true}, &other));
+  return shmt_op_mul_Tensor(one, other, out);
+}
+
+/* Zeros of the given dtype in the layout of t, for the examples of t and of `like`. */
+static shmt_status zeros_in_layout(shmt_tensor* t, shmt_tensor* like, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) zeros = NULL;
-  SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(t), shmt__tensor_strides(t), dtype, t->device, &zeros));
+  const shmt__batched* b = shmt__batched_of(t);
+  if (b && b->dim != SHMT_NOT_BATCHED && batch_level(like) <= b->level) {
+    {
+      SHMT_BELOW_LEVEL(b->level);
+      const shmt__batched* of_like = batch_level(like) == b->level ? shmt__batched_of(like) : NULL;
+      SHMT_TRY(zeros_in_layout(b->value, of_like ? of_like->value : like, dtype, &zeros));
+    }
+    return shmt__batched_create(zeros, b->dim, b->level, b->level_id, out);
+  }
+  if (!b && batch_level(like) == 0) {
+    SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(t), shmt__tensor_strides(t), dtype, t->device, &zeros));
+  } else {
+    SHMT_AUTO(shmt_tensor) batches = NULL;
+    if (b && batch_level(like) && t->numel)
+      SHMT_TRY(with_batches_of_both(t, like, &batches));
+    else
+      batches = shmt__tensor_ref(b ? t : like);
+    SHMT_TRY(shmt_op_new_empty_strided(batches, shmt__tensor_sizes(t), shmt__tensor_strides(t), dtype, SHMT_LAYOUT_NONE,
+                                       SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &zeros));
+  }
   SHMT_TRY(shmt_op_zero_(zeros));
   *out = SHMT_TAKE(zeros);
   return SHMT_OK;
@@ -216,10 +353,28 @@ static shmt_status zeros_in_layout(shmt_tensor* t, shmt_dtype dtype, shmt_tensor
 
 shmt_status shmt__zero_tangent(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) zeros = NULL;
+  if (batch_level(t))
+    return shmt_op_zeros_like(t, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                              SHMT_MEMORY_FORMAT_NONE, out);
   SHMT_TRY(shmt__tensor_empty_like(t, t->dtype, &zeros));
   SHMT_TRY(shmt_op_zero_(zeros));
   *out = SHMT_TAKE(zeros);
   return SHMT_OK;
+}
+
+/* Does the tangent differ from example to example wherever t does? What is written into t in place may, and what is
+ * written into the tangent then too. */
+static bool has_batches_of(const shmt_tensor* tangent, const shmt_tensor* t) {
+  for (const shmt__batched* b = shmt__batched_of(t); b; b = shmt__batched_of(t)) {
+    const shmt__batched* own = shmt__batched_of(tangent);
+    while (own && own->level > b->level) {
+      tangent = own->value;
+      own = shmt__batched_of(tangent);
+    }
+    if (b->dim != SHMT_NOT_BATCHED && !(own && own->level == b->level && own->dim != SHMT_NOT_BATCHED)) return false;
+    t = b->value;
+  }
+  return true;
 }
 
 /* A tangent in the layout of t. Where elements of t share a place there is no such layout for a tangent that
@@ -232,7 +387,7 @@ static shmt_status fitted(shmt_tensor* t, shmt_tensor* tangent, shmt_tensor** ou
       "supported. Tensor is of size %s while the given forward gradient is of size %s.",
       SHMT_SHAPE_TEXT(t), SHMT_SHAPE_TEXT(tangent));
   const uint32_t bits = tangent->flags & ~t->flags & SHMT_TENSOR_CONJ_NEG;
-  if ((same_layout(t, tangent) && bits == 0) || t->numel == 0) {
+  if ((same_layout(t, tangent) && bits == 0 && has_batches_of(tangent, t)) || t->numel == 0) {
     *out = shmt__tensor_ref(tangent);
     return SHMT_OK;
   }
@@ -240,14 +395,13 @@ static shmt_status fitted(shmt_tensor* t, shmt_tensor* tangent, shmt_tensor** ou
       !overlaps_itself(t), SHMT_E_RUNTIME,
       "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
       "Please clone() the tensor before performing the operation.");
-  SHMT_TRY(zeros_in_layout(t, tangent->dtype, &copy));
+  SHMT_TRY(zeros_in_layout(t, tangent, tangent->dtype, &copy));
   SHMT_TRY(shmt_op_copy_(copy, tangent, false));
   *out = SHMT_TAKE(copy);
   return SHMT_OK;
 }
 
-static shmt_status store(shmt_tensor* t, int level, shmt_tensor* tangent) {
-  SHMT_ASSERT(level >= 0 && level < SHMT_MAX_FORWARD_LEVELS);
+static shmt_status store(shmt_tensor* t, shmt__forward_number level, shmt_tensor* tangent) {
   if (!shmt__meta_of(t)) return SHMT_E_NOMEM;
   shmt__tangent* g = shmt__pool_take(sizeof *g);
   SHMT_REQUIRE(g, SHMT_E_NOMEM, "out of memory for a tangent");
@@ -259,39 +413,39 @@ static shmt_status store(shmt_tensor* t, int level, shmt_tensor* tangent) {
   return SHMT_OK;
 }
 
-shmt_status shmt__tangent_set(shmt_tensor* t, int level, shmt_tensor* tangent) {
+shmt_status shmt__tangent_set(shmt_tensor* t, shmt__forward_number level, shmt_tensor* tangent) {
   SHMT_AUTO(shmt_tensor) fit = NULL;
   SHMT_TRY(fitted(t, tangent, &fit));
   return store(t, level, fit);
 }
 
-shmt_status shmt__tangent_to_change(shmt_tensor* t, int level, shmt_tensor** out) {
+shmt_status shmt__tangent_to_change(shmt_tensor* t, shmt__forward_number level, shmt_tensor* like, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) zeros = NULL;
   SHMT_TRY(shmt__tangent_of(t, level, out));
   if (*out) return SHMT_OK;
   if (!follows_base(t)) {
-    SHMT_TRY(zeros_in_layout(t, t->dtype, &zeros));
+    SHMT_TRY(zeros_in_layout(t, like ? like : t, t->dtype, &zeros));
     SHMT_TRY(store(t, level, zeros));
     *out = SHMT_TAKE(zeros);
     return SHMT_OK;
   }
-  SHMT_TRY(zeros_in_layout(t->base, t->base->dtype, &zeros));
+  SHMT_TRY(zeros_in_layout(t->base, like ? like : t, t->base->dtype, &zeros));
   SHMT_TRY(store(t->base, level, zeros));
   return same_view(t, zeros, out);
 }
 
-shmt_status shmt__tangent_assign(shmt_tensor* t, int level, shmt_tensor* tangent) {
+shmt_status shmt__tangent_assign(shmt_tensor* t, shmt__forward_number level, shmt_tensor* tangent) {
   SHMT_AUTO(shmt_tensor) old = NULL;
   SHMT_TRY(shmt__tangent_of(t, level, &old));
   if (!old && !follows_base(t)) return shmt__tangent_set(t, level, tangent);
-  if (!old) SHMT_TRY(shmt__tangent_to_change(t, level, &old));
+  if (!old) SHMT_TRY(shmt__tangent_to_change(t, level, tangent, &old));
   return shmt_op_copy_(old, tangent, false);
 }
 
-shmt_status shmt__tangents_copy(shmt_tensor* to, shmt_tensor* from, int below) {
+shmt_status shmt__tangents_copy(shmt_tensor* to, shmt_tensor* from) {
   if (!(shmt__tensor_keys(from) & SHMT_KEYBIT_ForwardAD)) return SHMT_OK;
-  if (below > SHMT_MAX_FORWARD_LEVELS) below = SHMT_MAX_FORWARD_LEVELS;
-  for (int level = below - 1; level >= 0; level--) {
+  shmt__forward_number level = SHMT_NO_LEVEL;
+  while ((level = shmt__tangent_level_after(from, level)) != SHMT_NO_LEVEL) {
     SHMT_AUTO(shmt_tensor) tangent = NULL;
     SHMT_TRY(shmt__tangent_of(from, level, &tangent));
     if (tangent) SHMT_TRY(store(to, level, tangent));
@@ -299,7 +453,7 @@ shmt_status shmt__tangents_copy(shmt_tensor* to, shmt_tensor* from, int below) {
   return SHMT_OK;
 }
 
-shmt_status shmt__without_tangent(shmt_tensor* t, int level, shmt_tensor** out) {
+shmt_status shmt__without_hidden_tangents(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) plain = NULL;
   SHMT_TRY(shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &plain));
   plain->flags |= t->flags & SHMT_TENSOR_WRAPPED_NUMBER;
@@ -318,7 +472,7 @@ shmt_status shmt__without_tangent(shmt_tensor* t, int level, shmt_tensor** out) 
       shmt__tensor_set_autograd_bit(plain, true);
     }
   }
-  SHMT_TRY(shmt__tangents_copy(plain, t, level));
+  SHMT_TRY(shmt__tangents_copy(plain, t));
   *out = SHMT_TAKE(plain);
   return SHMT_OK;
 }

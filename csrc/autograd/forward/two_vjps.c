@@ -52,7 +52,8 @@ static shmt_status as_input(shmt_tensor* x, bool recorded, shmt_tensor** out) {
   else
     SHMT_TRY(shmt__tensor_alias(x, shmt__tensor_sizes(x), shmt__tensor_strides(x), x->offset, &fresh));
   SHMT_TRY(shmt__tensor_set_requires_grad(fresh, true));
-  SHMT_TRY(shmt__tangents_copy(fresh, x, shmt__tls_hidden_level)); /* those of outer levels */
+  fresh->autograd->of_transform = true; /* nobody else will ask for its gradient */
+  SHMT_TRY(shmt__tangents_copy(fresh, x)); /* those of outer levels */
   *out = SHMT_TAKE(fresh);
   return SHMT_OK;
 }
@@ -118,13 +119,26 @@ static shmt_status gather_results(const shmt_value* results, int n, row* ys, row
       SHMT_TRY(shmt__zero_tangent(list.data[k], &us->data[us->n++]));
       SHMT_TRY(shmt_op_fill__Scalar(us->data[us->n - 1], shmt__scalar_int(1)));
       SHMT_TRY(shmt__tensor_set_requires_grad(us->data[us->n - 1], true));
+      us->data[us->n - 1]->autograd->of_transform = true;
     }
   }
   return SHMT_OK;
 }
 
+/* The gradient was computed without a record of how it depends on the cotangent: then nothing says what J t is. A
+ * gradient of zeros is that of an input that the results do not depend on. */
+static shmt_status check_unrecorded(const shmt__jvp_call* c, shmt_tensor* gradient) {
+  SHMT_AUTO(shmt_tensor) any = NULL;
+  bool is_zero;
+  shmt_tensor* all = shmt__all_examples(gradient);
+  if (all->numel == 0 || shmt__tensor_is_meta(all)) return SHMT_OK;
+  SHMT_TRY(shmt_op_any(all, &any));
+  is_zero = !*(const bool*)shmt__tensor_data(any);
+  return is_zero ? SHMT_OK : shmt__jvp_refuse(c->op);
+}
+
 /* products: per cotangent, J t or NULL. */
-static shmt_status two_products(const inputs* in, const row* ys, const row* us, bool recorded, row* products) {
+static shmt_status two_products(const shmt__jvp_call* c, const inputs* in, const row* ys, const row* us, bool recorded, row* products) {
   AUTO_ROW gradients = {0};
   AUTO_ROW linear = {0}, tangents = {0};
   SHMT_TRY(row_alloc(in->xs.n, &gradients));
@@ -143,7 +157,11 @@ static shmt_status two_products(const inputs* in, const row* ys, const row* us, 
   SHMT_TRY(shmt__backward_run(&first));
   linear.n = tangents.n = 0;
   for (uint32_t i = 0; i < in->xs.n; i++) {
-    if (!gradients.data[i] || !shmt__tensor_requires_grad(gradients.data[i])) continue;
+    if (!gradients.data[i]) continue;
+    if (!shmt__tensor_requires_grad(gradients.data[i])) {
+      SHMT_TRY(check_unrecorded(c, gradients.data[i]));
+      continue;
+    }
     linear.data[linear.n++] = shmt__tensor_ref(gradients.data[i]);
     tangents.data[tangents.n++] = shmt__tensor_ref(in->ts.data[i]);
   }
@@ -193,10 +211,10 @@ static shmt_status distribute(const shmt__jvp_call* c, const shmt_value* results
 
 static bool requires_grad(const shmt_value* values, int n) {
   for (int i = 0; i < n; i++) {
-    if (values[i].tag == SHMT_VALUE_TENSOR && values[i].v.tensor && shmt__tensor_requires_grad(values[i].v.tensor))
+    if (values[i].tag == SHMT_VALUE_TENSOR && values[i].v.tensor && shmt__any_requires_grad(values[i].v.tensor))
       return true;
     for (int64_t k = 0; values[i].tag == SHMT_VALUE_TENSORS && k < values[i].v.tensors.len; k++)
-      if (values[i].v.tensors.data[k] && shmt__tensor_requires_grad(values[i].v.tensors.data[k])) return true;
+      if (values[i].v.tensors.data[k] && shmt__any_requires_grad(values[i].v.tensors.data[k])) return true;
   }
   return false;
 }
@@ -217,7 +235,7 @@ shmt_status shmt__jvp_by_two_vjps(const shmt__jvp_call* c, shmt_value* out) {
   SHMT_TRY(replace_all(c, recorded, &in));
   shmt_status status = shmt__operator_call(c->op, false, 0, in.args, results);
   if (status == SHMT_OK) status = gather_results(results, n_results, &ys, &us);
-  if (status == SHMT_OK && ys.n) status = two_products(&in, &ys, &us, recorded, &products);
+  if (status == SHMT_OK && ys.n) status = two_products(c, &in, &ys, &us, recorded, &products);
   if (status == SHMT_OK) status = distribute(c, results, &ys, &products, out);
   shmt__results_drop(results, n_results);
   return status;

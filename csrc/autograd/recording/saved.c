@@ -67,10 +67,39 @@ static shmt_status alias_of(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
 }
 
+/* While the kernel of ForwardAD calls an operator, the tangents of its arguments are hidden. What is saved keeps them:
+ * code in such a scope sees them. */
+typedef struct seen_tangents {
+  shmt__thread_keys keys;
+  shmt__hidden_levels hidden;
+  shmt__saved_outputs* outputs;
+} seen_tangents;
+
+static seen_tangents see_tangents(void) {
+  const seen_tangents was = {shmt__tls_keys, shmt__tls_hidden, shmt__tls_saved_outputs};
+  if (SHMT_UNLIKELY(was.outputs != NULL)) {
+    shmt__tls_hidden = was.outputs->hidden;
+    shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_ForwardAD;
+    shmt__tls_saved_outputs = NULL;
+  }
+  return was;
+}
+
+static void hide_tangents(const seen_tangents* was) {
+  if (SHMT_LIKELY(was->outputs == NULL)) return;
+  shmt__tls_keys = was->keys;
+  shmt__tls_hidden = was->hidden;
+  shmt__tls_saved_outputs = was->outputs;
+}
+#define SEE_TANGENTS __attribute__((cleanup(hide_tangents), unused)) const seen_tangents seen_tangents_ = see_tangents()
+
 /* Call pack and see that it changes nothing. */
 static shmt_status call_pack(const shmt__saved_hooks* hooks, shmt_tensor* t, void** data) {
   const uint32_t before = shmt__tensor_version(t);
-  SHMT_TRY(hooks->pack(hooks->ctx, t, data));
+  {
+    SEE_TANGENTS;
+    SHMT_TRY(hooks->pack(hooks->ctx, t, data));
+  }
   if (SHMT_LIKELY((t->flags & SHMT_TENSOR_INFERENCE) || shmt__tensor_version(t) == before)) return SHMT_OK;
   hooks->drop(hooks->ctx, SHMT_TAKE(*data));
   SHMT_FAIL(
@@ -78,23 +107,6 @@ static shmt_status call_pack(const shmt__saved_hooks* hooks, shmt_tensor* t, voi
       "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
       "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
       "need to perform in-place operations on the input to a pack hook.");
-}
-
-static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach, const shmt__saved_hooks* hooks) {
-  packed* p = calloc(1, sizeof *p);
-  if (!p) return out_of_memory();
-  p->hooks = hooks;
-  SHMT_AUTO(shmt_tensor) plain = NULL;
-  shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
-  if (status == SHMT_OK) status = call_pack(hooks, plain ? plain : t, &p->data);
-  if (status != SHMT_OK) {
-    if (p->edge.node) shmt__node_release(p->edge.node);
-    free(p);
-    return status;
-  }
-  hooks->retain(hooks->ctx);
-  s->hook_data = (char*)p + IS_PACKED;
-  return SHMT_OK;
 }
 
 /* The kernel of ForwardAD, which calls the operator, will give the alias the tangent of its output. */
@@ -105,8 +117,29 @@ static SHMT_COLD void note_output(shmt__saved_outputs* list, shmt_tensor* alias,
   }
 }
 
+/* All of them, also those that are hidden while the operator runs. */
 static SHMT_COLD shmt_status copy_tangents(shmt_tensor* to, shmt_tensor* from) {
-  return shmt__tangents_copy(to, from, SHMT_MAX_FORWARD_LEVELS);
+  __attribute__((cleanup(shmt__auto_hidden_levels), unused)) shmt__hidden_levels hidden = shmt__tls_hidden;
+  shmt__tls_hidden = (shmt__hidden_levels){INT64_MAX, 0};
+  return shmt__tangents_copy(to, from);
+}
+
+static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach, const shmt__saved_hooks* hooks) {
+  packed* p = calloc(1, sizeof *p);
+  if (!p) return out_of_memory();
+  p->hooks = hooks;
+  SHMT_AUTO(shmt_tensor) plain = NULL;
+  shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
+  if (SHMT_UNLIKELY(plain != NULL && shmt__tls_saved_outputs != NULL)) note_output(shmt__tls_saved_outputs, plain, t);
+  if (status == SHMT_OK) status = call_pack(hooks, plain ? plain : t, &p->data);
+  if (status != SHMT_OK) {
+    if (p->edge.node) shmt__node_release(p->edge.node);
+    free(p);
+    return status;
+  }
+  hooks->retain(hooks->ctx);
+  s->hook_data = (char*)p + IS_PACKED;
+  return SHMT_OK;
 }
 
 static shmt_status save_output(shmt__saved* s, shmt_tensor* t) {
@@ -143,23 +176,12 @@ shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tens
   return shmt__saved_init_copy(s, t);
 }
 
-static SHMT_COLD shmt_status clone_with_tangents(shmt_tensor* t, shmt_tensor** out) {
-  SHMT_KEYS_GUARD(guard);
-  SHMT_HIDE_LEVEL(shmt__tls_saved_outputs->hidden_level);
-  shmt__saved_outputs* before = shmt__tls_saved_outputs;
-  shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_ForwardAD;
-  shmt__tls_saved_outputs = NULL;
-  shmt_status status = shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
-  shmt__tls_saved_outputs = before;
-  return status;
-}
-
 shmt_status shmt__saved_init_copy(shmt__saved* s, shmt_tensor* t) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
-  if (SHMT_UNLIKELY(shmt__tls_saved_outputs != NULL))
-    SHMT_TRY(clone_with_tangents(t, &copy));
-  else
+  {
+    SEE_TANGENTS;
     SHMT_TRY(shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, &copy));
+  }
   return shmt__saved_init(s, copy, false);
 }
 
@@ -247,6 +269,7 @@ static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) 
     return SHMT_OK;
   }
   SHMT_TRY(alias_of(t, &again));
+  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (edge.node) SHMT_TRY(give_history(again, edge.node, edge.input_nr));
   *out = SHMT_TAKE(again);
   return SHMT_OK;

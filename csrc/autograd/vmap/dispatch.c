@@ -23,6 +23,19 @@ static shmt_tensors tensors_of(const shmt_value* v) {
   return (shmt_tensors){NULL, 0};
 }
 
+int shmt__vmap_level_of(const shmt_operator* op, const shmt_value* args) {
+  int level = 0;
+  if (!(shmt__tls_keys.included & SHMT_KEYBIT_FuncTorchDynamicLayerFrontMode)) return 0;
+  for (int i = 0; i < op->schema->n_args; i++) {
+    const shmt_tensors list = tensors_of(&args[i]);
+    for (int64_t k = 0; k < list.len; k++) {
+      const shmt__batched* b = list.data[k] ? shmt__batched_of(list.data[k]) : NULL;
+      if (b && b->level > level) level = b->level;
+    }
+  }
+  return level;
+}
+
 static SHMT_COLD shmt_status fail_escaped(const shmt_operator* op) {
   char name[128];
   SHMT_FAIL(SHMT_E_RUNTIME,
@@ -246,7 +259,7 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
 
 /* --- the key FuncTorchDynamicLayerFrontMode ---------------------------------------------------------- */
 
-/* Results that operators make inside of grad inside of vmap belong to the vmap level, see Note [Levels]. */
+/* Results that operators make inside of grad or jvp inside of vmap belong to the vmap level, see Note [Levels]. */
 static shmt_status adopt_results(const shmt_operator* op, const shmt_value* args, shmt_value* results) {
   shmt__batch_call c = {.op = op, .args = args, .results = results, .level = shmt__level_of_vmap()};
   c.result_dim = SHMT_NOT_BATCHED;
@@ -258,7 +271,7 @@ static shmt_status call_outside_levels(const shmt_operator* op, shmt_keyset belo
                                        shmt_value* results) {
   const int level = shmt__level_of_vmap();
   if (level == 0) return shmt__operator_call(op, true, below, args, results);
-  const bool adopts = shmt__level_grad_above_vmap();
+  const bool adopts = shmt__level_above_vmap();
   if (op->is_random && !is_decomposed(op)) {
     shmt__batch_call c = {
         .op = op,

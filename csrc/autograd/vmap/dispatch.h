@@ -35,6 +35,8 @@ typedef struct shmt__batch_call {
 /* Register the fallbacks, once. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__vmap_install(void);
 
+/* The highest vmap level among the arguments, 0 when there is none. */
+int shmt__vmap_level_of(const shmt_operator* op, const shmt_value* args);
 /* Wrap a value as a tensor of a level. New reference. */
 shmt_status shmt__vmap_wrap(shmt_tensor* value, int dim, int level, shmt_tensor** out);
 

@@ -63,8 +63,8 @@ int shmt__level_of_vmap(void) {
   return level;
 }
 
-bool shmt__level_grad_above_vmap(void) {
-  return stack.count > 0 && stack.levels[stack.count - 1].kind == SHMT_LEVEL_GRAD;
+bool shmt__level_above_vmap(void) {
+  return stack.count > 0 && stack.levels[stack.count - 1].kind != SHMT_LEVEL_VMAP;
 }
 
 bool shmt__level_is_live(const shmt__batched* b) {
@@ -78,7 +78,7 @@ shmt__level_guard shmt__level_below(int level) {
     shmt__tls_grad_mode_off = stack.levels[i].grad_off;
     break;
   }
-  const shmt_keyset of_recording = SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ADInplaceOrView;
+  const shmt_keyset of_recording = SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ADInplaceOrView | SHMT_KEYBIT_ForwardAD;
   shmt__tls_keys.excluded =
       (shmt__tls_keys.excluded & ~of_recording) | (stack.levels[level - 1].excluded & of_recording);
   stack.count = level - 1;

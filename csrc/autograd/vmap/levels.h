@@ -13,6 +13,10 @@
  * grad that is no tensor of the vmap level around it becomes one, with the same value for all examples
  * (SHMT_NOT_BATCHED), and so does what operators make inside of that grad.
  *
+ * jvp is like grad in this: its inputs, and what operators make inside of it, are tensors of the vmap level around it,
+ * since their tangents may differ from example to example where they do not. autograd/forward/tangents.h says at which
+ * level tangents are followed.
+ *
  * no_grad inside of f is meant for the transform that f was given to. Each grad level keeps the mode that it found, and
  * lower levels compute in that mode.
  */
@@ -22,7 +26,7 @@
 #include "dispatch/operator.h"
 #include "tensor/batched.h"
 
-typedef enum shmt__level_kind { SHMT_LEVEL_VMAP, SHMT_LEVEL_GRAD } shmt__level_kind;
+typedef enum shmt__level_kind { SHMT_LEVEL_VMAP, SHMT_LEVEL_GRAD, SHMT_LEVEL_JVP } shmt__level_kind;
 typedef enum shmt__randomness { SHMT_RANDOM_ERROR, SHMT_RANDOM_SAME, SHMT_RANDOM_DIFFERENT } shmt__randomness;
 
 typedef struct shmt__level {
@@ -47,8 +51,8 @@ int shmt__level_count(void);
 const shmt__level* shmt__level_at(int level);
 /* The innermost vmap level's number, 0 when there is none. */
 int shmt__level_of_vmap(void);
-/* Is there a grad level above the innermost vmap level? */
-bool shmt__level_grad_above_vmap(void);
+/* Is there a level that differentiates above the innermost vmap level? */
+bool shmt__level_above_vmap(void);
 /* Does this batched tensor belong to a level that this thread is in? */
 bool shmt__level_is_live(const shmt__batched* b);
 

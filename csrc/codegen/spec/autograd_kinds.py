@@ -65,9 +65,10 @@ def jvp_kind(op: Operator) -> str:
     entry = op.entry
     if entry.jvp:
         return "EXPRESSION"
-    if entry.jvp_kind:
+    if entry.jvp_kind not in ("", "vjps"):
         return _JVP_KINDS[entry.jvp_kind]
     if entry.derivatives:
-        return "TWO_VJPS"
+        # Two products need the second derivative. Where it is missing, so is the tangent.
+        return "TWO_VJPS" if entry.double_backward in ("", "zero") else "MISSING"
     is_overwritten = autograd_kind(op) == "zeros" and "geometry" not in entry.tags
     return "ZERO" if is_overwritten else ""

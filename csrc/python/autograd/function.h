@@ -5,6 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "autograd/forward/tangents.h"
 #include "autograd/node.h"
 #include "autograd/recording/saved.h"
 
@@ -39,6 +40,9 @@ static inline PyObject* shmt__py_function_context(const shmt_node* n) {
 
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);
+/* The lowest level of forward mode that belongs to a call with these inputs, see Note [Levels of forward mode] in
+ * autograd/forward/tangents.h; they may have no tangent of it. */
+shmt__forward_number shmt__py_function_first_level(PyObject* inputs);
 /* When an input has a tangent: call cls.jvp, and give the outputs (a tuple) what it returns. -1 and an exception when
  * it raises or returns what does not fit. */
 int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs);

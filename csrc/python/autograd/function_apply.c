@@ -73,6 +73,7 @@ static PyObject* call_forward(application* a) {
   const bool was = shmt__grad_set_enabled(false);
   SHMT_KEYS_GUARD(keys); /* tangents are followed by jvp */
   shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
+  SHMT_HIDE_LEVEL(shmt__py_function_first_level(a->inputs)); /* also where forward calls func.jvp */
   if (forward && setup && setup != Py_None) {
     outputs = PyObject_CallObject(forward, a->inputs);
     PyObject* r =

@@ -6,21 +6,32 @@
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
+#include "tensor/batched.h"
 
-/* The innermost level at which an input has a tangent; SHMT_NO_LEVEL: there is none. */
-static int level_of(PyObject* inputs) {
-  int level = SHMT_NO_LEVEL;
-  if (!shmt__forward_enabled() || shmt__tls_inference_mode) return level;
+/* The lowest level above this one at which an input has a tangent; SHMT_NO_LEVEL: there is none. */
+static shmt__forward_number level_after(PyObject* inputs, shmt__forward_number above) {
+  shmt__forward_number level = SHMT_NO_LEVEL;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
     PyObject* o = PyTuple_GET_ITEM(inputs, i);
-    const int own = shmt__py_is_tensor(o) ? shmt__tangent_level(shmt__py_tensor(o)) : SHMT_NO_LEVEL;
-    if (own > level) level = own;
+    const shmt__forward_number own =
+        shmt__py_is_tensor(o) ? shmt__tangent_level_after(shmt__py_tensor(o), above) : SHMT_NO_LEVEL;
+    if (own != SHMT_NO_LEVEL && (level == SHMT_NO_LEVEL || own < level)) level = own;
   }
   return level;
 }
 
+shmt__forward_number shmt__py_function_first_level(PyObject* inputs) {
+  int vmap_level = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+    PyObject* o = PyTuple_GET_ITEM(inputs, i);
+    const shmt__batched* b = shmt__py_is_tensor(o) ? shmt__batched_of(shmt__py_tensor(o)) : NULL;
+    if (b && b->level > vmap_level) vmap_level = b->level;
+  }
+  return vmap_level ? shmt__forward_level_inside(vmap_level) : 0;
+}
+
 /* What jvp gets for an input: its tangent, zeros, or None. A new reference. */
-static PyObject* tangent_of_input(const shmt__py_context* ctx, PyObject* o, int level) {
+static PyObject* tangent_of_input(const shmt__py_context* ctx, PyObject* o, shmt__forward_number level) {
   SHMT_AUTO(shmt_tensor) t = NULL;
   if (!shmt__py_is_tensor(o)) Py_RETURN_NONE;
   shmt_tensor* input = shmt__py_tensor(o);
@@ -32,7 +43,7 @@ static PyObject* tangent_of_input(const shmt__py_context* ctx, PyObject* o, int 
 }
 
 /* (ctx, tangents of the inputs ...) */
-static PyObject* arguments_of(shmt__py_context* ctx, PyObject* inputs, int level) {
+static PyObject* arguments_of(shmt__py_context* ctx, PyObject* inputs, shmt__forward_number level) {
   const Py_ssize_t n = PyTuple_GET_SIZE(inputs);
   PyObject* all = PyTuple_New(n + 1);
   if (!all) return NULL;
@@ -72,7 +83,7 @@ static bool is_view_of_input(PyObject* inputs, const shmt_tensor* t) {
 
 /* Errors: those that torch raises for a jvp that does not do in place, or as a view, what forward does. */
 static shmt_status give(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments, PyObject* output,
-                        PyObject* tangent, int level) {
+                        PyObject* tangent, shmt__forward_number level) {
   shmt_tensor* y = shmt__py_tensor(output);
   shmt_tensor* t = shmt__py_tensor(tangent);
   if (contains(ctx->dirty, output)) {
@@ -95,7 +106,7 @@ static shmt_status give(shmt__py_context* ctx, PyObject* inputs, PyObject* argum
 
 /* Give the outputs the tangents that jvp has returned. */
 static int give_all(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments, PyObject* outputs, PyObject* tangents,
-                    int level) {
+                    shmt__forward_number level) {
   const Py_ssize_t n = PyTuple_GET_SIZE(outputs);
   const Py_ssize_t given = PyTuple_Check(tangents) ? PyTuple_GET_SIZE(tangents) : 1;
   if (given != n) {
@@ -120,11 +131,10 @@ static int give_all(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments
   return 0;
 }
 
-int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs) {
-  const int level = level_of(inputs);
-  if (level == SHMT_NO_LEVEL) return 0;
+static int follow_level(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs,
+                        shmt__forward_number level) {
   SHMT_KEYS_GUARD(guard);
-  if (level == 0) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
+  if (shmt__forward_level_is_outermost(level)) shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
   SHMT_HIDE_LEVEL(level);
   PyObject* arguments = arguments_of(ctx, inputs, level);
   PyObject* jvp = arguments ? PyObject_GetAttrString(cls, "jvp") : NULL;
@@ -134,4 +144,13 @@ int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs
   Py_XDECREF(jvp);
   Py_XDECREF(arguments);
   return r;
+}
+
+/* The lowest level first: where the jvp of a higher one reads outputs, they have the tangents of the lower. */
+int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs) {
+  if (!shmt__forward_enabled() || shmt__tls_inference_mode) return 0;
+  shmt__forward_number level = shmt__py_function_first_level(inputs) - 1;
+  while ((level = level_after(inputs, level)) != SHMT_NO_LEVEL)
+    if (follow_level(cls, ctx, inputs, outputs, level) < 0) return -1;
+  return 0;
 }

@@ -2,6 +2,7 @@
 #include "python/autograd/tensor_properties.h"
 
 #include "autograd/engine/engine.h"
+#include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
 #include "autograd/vmap/parts.h"
 #include "generated/ops.h"
@@ -35,6 +36,14 @@ static PyObject* enter_grad(PyObject* module, PyObject* unused) {
   (void)module, (void)unused;
   shmt_status status = shmt__vmap_install();
   if (status == SHMT_OK) status = shmt__level_push(SHMT_LEVEL_GRAD, 0, SHMT_RANDOM_ERROR, &level);
+  return level_or_error(status, level);
+}
+
+static PyObject* enter_jvp(PyObject* module, PyObject* unused) {
+  int level = 0;
+  (void)module, (void)unused;
+  shmt_status status = shmt__vmap_install();
+  if (status == SHMT_OK) status = shmt__level_push(SHMT_LEVEL_JVP, 0, SHMT_RANDOM_ERROR, &level);
   return level_or_error(status, level);
 }
 
@@ -135,7 +144,7 @@ static PyObject* remove_batch_dim(PyObject* module, PyObject* args) {
   return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
 }
 
-/* _without_history(tensor): the same elements; a batched tensor keeps the history of what it stands for. */
+/* _without_history(tensor): the same elements and tangents; a batched tensor keeps the history of what it stands for. */
 static PyObject* without_history(PyObject* module, PyObject* o) {
   (void)module;
   shmt_tensor* out = NULL;
@@ -144,6 +153,8 @@ static PyObject* without_history(PyObject* module, PyObject* o) {
   const shmt__batched* b = shmt__batched_of(t);
   shmt_status status =
       b ? shmt__batched_create(b->value, b->dim, b->level, b->level_id, &out) : shmt_op_detach(t, &out);
+  if (status == SHMT_OK) status = shmt__tangents_copy(out, t);
+  if (status != SHMT_OK) shmt__tensor_release(SHMT_TAKE(out));
   return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
 }
 
@@ -248,6 +259,7 @@ static PyObject* vmap_facts(PyObject* module, PyObject* number) {
 PyMethodDef shmt__py_vmap_functions[] = {
     {"_vmap_increment_nesting", enter_vmap, METH_VARARGS, "Enter a vmap of this batch size and randomness; its level."},
     {"_grad_increment_nesting", enter_grad, METH_NOARGS, "Enter a transform that differentiates; its level."},
+    {"_jvp_increment_nesting", enter_jvp, METH_NOARGS, "Enter a transform of forward mode; its level."},
     {"_level_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
     {"_level_count", level_count, METH_NOARGS, "How many function transforms this thread is inside of."},
     {"_vmap_level", vmap_level, METH_NOARGS, "The level of the innermost vmap, 0 when there is none."},
@@ -314,6 +326,8 @@ PyMethodDef shmt__py_functorch_functions[] = {
     {"_vmap_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
     {"_grad_increment_nesting", enter_grad, METH_NOARGS, "Enter a transform that differentiates; its level."},
     {"_grad_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
+    {"_jvp_increment_nesting", enter_jvp, METH_NOARGS, "Enter a transform of forward mode; its level."},
+    {"_jvp_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
     {"get_unwrapped", unwrapped, METH_O, "What a tensor of a level stands for; other tensors as they are."},
     {"is_batchedtensor", is_batched, METH_O, "Whether a tensor stands for one example of a batch."},
     {"maybe_current_level", current_level, METH_NOARGS, "The innermost level, or None."},
