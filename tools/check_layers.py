@@ -47,6 +47,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("_core", "autograd"): "lobpcg says its derivative as a Function",
     ("_core", "overrides"): "calls of a class with __torch_function__ go there",
     ("_core", "serialization"): "functions that torch's files name, asked for by such a file",
+    ("autograd", "_functorch"): "gradcheck checks derivatives under vmap",
     ("multiprocessing", "utils"): "warns of hooks that are not sent",
     ("nn", "_torch"): "Module.compile takes the arguments of compile",
     ("optim", "service"): "a lock for steps in several processes, when there are some",

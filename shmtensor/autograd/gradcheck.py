@@ -9,6 +9,14 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor.autograd import forward_ad
+from shmtensor.autograd._gradcheck_parts import (
+    check_batched_backward,
+    check_batched_forward,
+    compare_directions,
+    compare_forward_directions,
+    is_differentiable,
+    outputs_of,
+)
 from shmtensor.autograd._run import grad
 from shmtensor.autograd.grad_mode import enable_grad
 from shmtensor.errors import ShmTensorError
@@ -24,17 +32,6 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _is_differentiable(value: Any) -> bool:
-    return isinstance(value, _C._TensorBase) and value.requires_grad
-
-
-def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-    ys = _tuple(function(*inputs))
-    return tuple(
-        y for y in ys if isinstance(y, _C._TensorBase) and (y.is_floating_point() or y.is_complex())
-    )
-
-
 def _difference(
     function: Callable[..., Any],
     inputs: Sequence[Any],
@@ -45,9 +42,9 @@ def _difference(
     """Change of the outputs, flat, with the element of *x* at *place*: central differences."""
     before = x[place].item()
     x[place] = before + step
-    high = [y.detach().reshape(-1).clone() for y in _outputs(function, inputs)]
+    high = [y.detach().reshape(-1).clone() for y in outputs_of(function, inputs)]
     x[place] = before - step
-    low = [y.detach().reshape(-1).clone() for y in _outputs(function, inputs)]
+    low = [y.detach().reshape(-1).clone() for y in outputs_of(function, inputs)]
     x[place] = before
     return [(h - lo) / (2 * abs(step)) for h, lo in zip(high, low, strict=True)]
 
@@ -63,7 +60,7 @@ def get_numerical_jacobian(
     """
     table = []
     for x in inputs:
-        if not _is_differentiable(x):
+        if not is_differentiable(x):
             continue
         data = x.data  # its changes are not noticed by saved tensors
         columns: list[Any] = []
@@ -83,7 +80,7 @@ def _analytical(
     y = outputs[i]
     seed = y.detach().new_zeros(y.numel())
     seed[j] = unit
-    wanted = [x for x in inputs if _is_differentiable(x)]
+    wanted = [x for x in inputs if is_differentiable(x)]
     found = grad(
         y, wanted, seed.view(y.shape), retain_graph=True, create_graph=False, allow_unused=True
     )
@@ -151,7 +148,7 @@ def _tangents(
         seed = inputs[n].detach().new_zeros(inputs[n].shape)
         seed[place] = unit
         args[n] = forward_ad.make_dual(inputs[n].detach().requires_grad_(), seed)
-        made = [forward_ad.unpack_dual(y) for y in _outputs(function, args)]
+        made = [forward_ad.unpack_dual(y) for y in outputs_of(function, args)]
         zeros = [y.primal.detach().new_zeros(y.primal.shape) for y in made]
         pairs = zip(made, zeros, strict=True)
         return [(z if y.tangent is None else y.tangent.detach()).reshape(-1) for y, z in pairs]
@@ -162,7 +159,7 @@ def _compare_forward(
 ) -> str:
     """The first disagreement of forward mode, or an empty text."""
     numerical = get_numerical_jacobian(function, inputs, eps)
-    places = [n for n, x in enumerate(inputs) if _is_differentiable(x)]
+    places = [n for n, x in enumerate(inputs) if is_differentiable(x)]
     for number, (n, columns) in enumerate(zip(places, numerical, strict=True)):
         elements = itertools.product(*map(range, inputs[n].shape))
         for k, (place, changes) in enumerate(zip(elements, columns, strict=True)):
@@ -213,11 +210,12 @@ def gradcheck(
         nondet_tol: Tolerated difference between two runs of backward.
         check_undefined_grad: Check that undefined gradients give undefined or zero gradients.
         check_grad_dtypes: Check that gradients have their input's dtype.
-        check_batched_grad: Accepted.
-        check_batched_forward_grad: Accepted together with *check_forward_ad*.
+        check_batched_grad: Check that backward under vmap gives the same.
+        check_batched_forward_grad: Check that forward mode under vmap gives the same.
         check_forward_ad: Check forward mode.
         check_backward_ad: Check backward.
-        fast_mode: Accepted; the check is always complete.
+        fast_mode: Compare products of the Jacobian with one random vector on each side, instead of
+            all its elements: two calls of *func* per input, however many elements it has.
         masked: Accepted.
 
     Returns:
@@ -241,20 +239,20 @@ def gradcheck(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
     xs = _tuple(inputs)
-    if not any(_is_differentiable(x) for x in xs):
+    if not any(is_differentiable(x) for x in xs):
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of the them "
             "have requires_grad=True."
         )
     for i, x in enumerate(xs):
-        if _is_differentiable(x) and x.dtype not in (_C.float64, _C.complex128):
+        if is_differentiable(x) and x.dtype not in (_C.float64, _C.complex128):
             warnings.warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or "
                 "complex. This check will likely fail if all the inputs are not of double "
                 "precision floating point or complex.",
                 stacklevel=2,
             )
-        if _is_differentiable(x) and any(
+        if is_differentiable(x) and any(
             n > 1 and step == 0 for n, step in zip(x.shape, x.stride(), strict=True)
         ):
             raise RuntimeError(
@@ -263,12 +261,18 @@ def gradcheck(
                 "Call contiguous() on the input first."
             )
     with enable_grad():
-        outputs = _outputs(func, xs)
+        outputs = outputs_of(func, xs)
         problem = ""
         if check_forward_ad:
-            problem = _compare_forward(func, xs, eps, atol, rtol)
+            forward = compare_forward_directions if fast_mode else _compare_forward
+            problem = forward(func, xs, eps, atol, rtol)
+        if not problem and check_batched_forward_grad:
+            problem = check_batched_forward(func, xs)
         if not problem and check_backward_ad:
-            problem = _compare(func, xs, outputs, eps, atol, rtol)
+            backward = compare_directions if fast_mode else _compare
+            problem = backward(func, xs, outputs, eps, atol, rtol)
+        if not problem and check_backward_ad and check_batched_grad:
+            problem = check_batched_backward(xs, outputs)
         if not problem and check_backward_ad:
             problem = _check_repeat(outputs, xs, nondet_tol)
         if not problem and check_backward_ad and check_undefined_grad:
@@ -298,7 +302,7 @@ def _check_repeat(outputs: Sequence[Any], inputs: Sequence[Any], tolerance: floa
 
 def _check_undefined(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
     ys = [y for y in outputs if y.requires_grad]
-    wanted = [x for x in inputs if _is_differentiable(x)]
+    wanted = [x for x in inputs if is_differentiable(x)]
     if not ys or not any(y.grad_fn is not None for y in ys):
         return ""
     zeros = [y.detach().new_zeros(y.shape) for y in ys]
@@ -310,7 +314,7 @@ def _check_undefined(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
 
 def _check_dtypes(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
     ys = [y for y in outputs if y.requires_grad]
-    wanted = [x for x in inputs if _is_differentiable(x)]
+    wanted = [x for x in inputs if is_differentiable(x)]
     ones = [y.detach().new_ones(y.shape) for y in ys]
     found = grad(ys, wanted, ones, retain_graph=True, allow_unused=True)
     for i, (g, x) in enumerate(zip(found, wanted, strict=True)):
@@ -324,7 +328,7 @@ def _told_apart(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     seen: set[int] = set()
     result = []
     for x in inputs:
-        result.append(x.view_as(x) if id(x) in seen and _is_differentiable(x) else x)
+        result.append(x.view_as(x) if id(x) in seen and is_differentiable(x) else x)
         seen.add(id(x))
     return tuple(result)
 
@@ -362,10 +366,10 @@ def gradgradcheck(
         nondet_tol: As in `gradcheck`.
         check_undefined_grad: As in `gradcheck`.
         check_grad_dtypes: As in `gradcheck`.
-        check_batched_grad: Accepted.
+        check_batched_grad: As in `gradcheck`.
         check_fwd_over_rev: Check forward mode of the first derivative.
         check_rev_over_rev: Check backward of it.
-        fast_mode: Accepted.
+        fast_mode: As in `gradcheck`.
         masked: Accepted.
 
     Returns:
@@ -390,7 +394,7 @@ def gradgradcheck(
     xs = _tuple(inputs)
     if grad_outputs is None:
         with enable_grad():
-            ys = _outputs(func, xs)
+            ys = outputs_of(func, xs)
         seeds = tuple(_C.randn(tuple(y.shape), dtype=y.dtype).requires_grad_() for y in ys)
     else:
         seeds = _tuple(grad_outputs)
@@ -400,9 +404,9 @@ def gradgradcheck(
         inner, outer = args[:count], args[count:]
         with enable_grad():
             inner = _told_apart(inner)
-            results = _outputs(func, inner)
+            results = outputs_of(func, inner)
             pairs = [(y, g) for y, g in zip(results, outer, strict=True) if y.requires_grad]
-            wanted = [x for x in inner if _is_differentiable(x)]
+            wanted = [x for x in inner if is_differentiable(x)]
             found = grad(
                 [y for y, _ in pairs],
                 wanted,
@@ -425,6 +429,8 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=False,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
     )

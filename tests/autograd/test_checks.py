@@ -201,3 +201,98 @@ def test_gradgradcheck_hands_on_the_inputs_themselves() -> None:
     assert st.autograd.gradgradcheck(cube, (weight,))
     assert all(seen)
     assert st.autograd.gradgradcheck(lambda a, b: a * b * b, (weight, weight))
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.n = 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.n += 1
+        return self.function(*args)
+
+
+def test_fast_mode_takes_two_steps_for_an_input() -> None:
+    x = doubles(50, 20)
+    counted = Counted(lambda a: (a * a).sin())
+    assert gradcheck(counted, x, fast_mode=True, check_forward_ad=True)
+    assert counted.n < 12
+    assert (x == doubles(50, 20)).all()
+    z = st.tensor([1 + 2j, 0.5 - 1j], dtype=st.complex128, requires_grad=True)
+    both = {"fast_mode": True, "check_forward_ad": True}
+    assert gradcheck(lambda a: a * a, z, **both)
+    assert gradcheck(lambda a: ((a * a.conj()).real, a.real), z, **both)
+    assert gradcheck(lambda a, b: a @ b, (doubles(3, 2), doubles(2, 4)), **both)
+    assert gradgradcheck(lambda a: a**3, doubles(3), fast_mode=True)
+    assert gradgradcheck(
+        lambda a: a**3, doubles(3), fast_mode=True, check_fwd_over_rev=True, check_batched_grad=True
+    )
+    state = st.get_rng_state()
+    assert gradcheck(lambda a: a * 2, doubles(3), fast_mode=True)
+    assert (st.get_rng_state() == state).all()
+
+
+class WrongForward(Wrong):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 3
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t * 2
+
+
+def test_fast_mode_finds_wrong_derivatives() -> None:
+    with pytest.raises(GradcheckError, match=r"(?s)Jacobian mismatch for output 0.*random vectors"):
+        gradcheck(Wrong.apply, doubles(2), fast_mode=True)
+    assert gradcheck(WrongForward.apply, doubles(2), fast_mode=True)
+    with pytest.raises(GradcheckError, match="computed with forward mode mismatch for output 0"):
+        gradcheck(WrongForward.apply, doubles(2), fast_mode=True, check_forward_ad=True)
+    with pytest.raises(GradcheckError, match="expected to be zero"):
+        gradcheck(lambda x: x.detach() * 2, doubles(2), fast_mode=True)
+    assert gradcheck(lambda x: st.ones(2, dtype=st.float64), doubles(2), fast_mode=True)
+
+
+class NotBatched(Wrong):
+    """Right, but for what it does with a batch."""
+
+    @classmethod
+    def _times(cls, t: Any) -> Any:
+        return t * (4 if st._C._functorch.is_batchedtensor(t) else 3)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return NotBatched._times(g)
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return NotBatched._times(t)
+
+
+class Reads(Wrong):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * (3 + 0 * g.sum().item())
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t * (3 + 0 * t.sum().item())
+
+
+def test_batched_checks_run_derivatives_under_vmap() -> None:
+    forward = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    for fast in (False, True):
+        assert gradcheck(
+            lambda a: a.sin() * a, doubles(3), fast_mode=fast, check_batched_grad=True, **forward
+        )
+        for function, text in ((NotBatched, "expected .* got"), (Reads, r"calling \.item\(\)")):
+            assert gradcheck(function.apply, doubles(3), fast_mode=fast, check_forward_ad=True)
+            for options, name in (
+                ({"check_batched_grad": True}, "check_batched_grad"),
+                (forward, "check_batched_forward_grad"),
+            ):
+                with pytest.raises(GradcheckError, match=f"(?s){text}.*{name}=True"):
+                    gradcheck(function.apply, doubles(3), fast_mode=fast, **options)
