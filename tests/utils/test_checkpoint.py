@@ -322,3 +322,31 @@ def test_reentrance_is_to_be_said():
         checkpoint(st.exp, source())
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
         checkpoint(st.exp, st.ones(2), use_reentrant=True)
+
+
+def test_tangents_go_through_a_checkpoint() -> None:
+    """Values, gradients of tangents and tangents of gradients are those of the function."""
+
+    def f(a: Any) -> Any:
+        return (a.sin() * a).exp()
+
+    def g(a: Any) -> Any:
+        return checkpoint(f, a, use_reentrant=False)
+
+    x, t = st.tensor([0.3, 0.5]).double(), st.tensor([1.0, 2.0]).double()
+    push = st.func.jvp
+    for mine, plain in (
+        (push(g, (x,), (t,)), push(f, (x,), (t,))),
+        (
+            push(st.func.grad(lambda a: g(a).sum()), (x,), (t,)),
+            push(st.func.grad(lambda a: f(a).sum()), (x,), (t,)),
+        ),
+    ):
+        for got, want in zip(mine, plain, strict=True):
+            assert st.allclose(got, want)
+    leaf = x.clone().requires_grad_()
+    fwad = st.autograd.forward_ad
+    with fwad.dual_level():
+        (gradient,) = st.autograd.grad(g(fwad.make_dual(leaf, t)).sum(), leaf)
+        got = fwad.unpack_dual(gradient).tangent
+    assert st.allclose(got, push(st.func.grad(lambda a: f(a).sum()), (x,), (t,))[1])

@@ -17,6 +17,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._tensor import Tensor
+from shmtensor.autograd.forward_ad import in_dual_level
 from shmtensor.autograd.function import Function
 from shmtensor.autograd.graph import saved_tensors_hooks
 from shmtensor.utils._checkpoint.debug import OperatorLog, story
@@ -101,6 +102,17 @@ class _Kept(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError("checkpoint(): no gradient flows to the kept arguments")
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return None  # the function itself is followed; nothing depends on what is kept
+
+
+def _as_argument(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """The same elements and tangents without history, as an argument of the repeated run."""
+    fresh: Tensor = _C._without_history(tensor)
+    fresh.requires_grad = requires_grad
+    return fresh
+
 
 def _run_of_engine() -> Any:
     """What tells this run of the engine, or group of runs, from others."""
@@ -174,7 +186,7 @@ class Frame:
     def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
         tensors = iter(self._node.saved_tensors)
         flat = [
-            next(tensors).detach().requires_grad_(x.requires_grad) if isinstance(x, _Place) else x
+            _as_argument(next(tensors), x.requires_grad) if isinstance(x, _Place) else x
             for x in self._others
         ]
         n = len(flat) - len(self._names)
@@ -182,6 +194,8 @@ class Frame:
 
     def _repeat(self, run: Any) -> None:
         again: list[Any] = []  # metadata of what is saved this time
+        # A result that is saved gets its tangent only when its operator is done.
+        may_stop = self.early_stop and not (in_dual_level() or _C._level_count())
 
         def fill(tensor: Tensor) -> Tensor:
             i = len(again)
@@ -195,8 +209,9 @@ class Frame:
                 )
             holder = self.holders[i]()
             if holder is not None:
-                holder.run, holder.value = run, tensor.detach()
-            if self.early_stop and i + 1 == len(self.holders):
+                holder.run = run
+                holder.value = _C._without_history(tensor) if tensor.requires_grad else tensor
+            if may_stop and i + 1 == len(self.holders):
                 raise _Enough
             return tensor
 
