@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,7 +207,7 @@ def check_batched_backward(inputs: Sequence[Any], outputs: Sequence[Any]) -> str
         problem = _compare_batched(
             "batched gradients",
             "check_batched_grad",
-            lambda pull=pull, rows=rows: _vmap(pull, _C.stack(rows)),
+            functools.partial(_vmap, pull, _C.stack(rows)),
             single,
         )
         if problem:
@@ -233,7 +234,7 @@ def check_batched_forward(function: Callable[..., Any], inputs: Sequence[Any]) -
         problem = _compare_batched(
             "batched tangents",
             "check_batched_forward_grad",
-            lambda push=push, rows=rows: _vmap(push, _C.stack(rows)),
+            functools.partial(_vmap, push, _C.stack(rows)),
             single,
         )
         if problem:

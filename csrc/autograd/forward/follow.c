@@ -14,6 +14,7 @@
 
 #include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
+#include "autograd/forward/two_vjps.h"
 #include "autograd/meta.h"
 #include "autograd/vmap/dispatch.h"
 #include "dispatch/registry.h"

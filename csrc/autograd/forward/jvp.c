@@ -56,12 +56,6 @@ shmt_status shmt__jvp_as_cotangent(shmt_tensor* tangent, shmt_tensor* result, sh
   return SHMT_OK;
 }
 
-shmt_status shmt__jvp_refuse(const shmt_operator* op) {
-  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
-            "Trying to use forward AD with %s that does not support it because it has not been implemented yet.",
-            op->schema->name);
-}
-
 static bool is_set(const shmt_value* v) { return v->tag != SHMT_VALUE_NONE; }
 
 /* The tangent of an argument, with zeros where it has none; a new value. */

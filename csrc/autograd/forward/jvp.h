@@ -38,9 +38,6 @@ typedef struct shmt__jvp_call {
   const shmt_value* tangents;
 } shmt__jvp_call;
 
-/* Refuse an operator that has no tangents. Errors: SHMT_E_NOT_IMPLEMENTED. */
-SHMT_COLD shmt_status shmt__jvp_refuse(const shmt_operator* op);
-
 /* out[i], empty before, becomes the tangent of result i: a tensor, a list of them, or nothing. It is the caller's to
  * release, also after an error. Errors: those of the operators. */
 shmt_status shmt__jvp_compute(const shmt__jvp_call* c, shmt_value* out);

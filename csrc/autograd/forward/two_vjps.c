@@ -125,6 +125,12 @@ static shmt_status gather_results(const shmt_value* results, int n, row* ys, row
   return SHMT_OK;
 }
 
+shmt_status shmt__jvp_refuse(const shmt_operator* op) {
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
+            "Trying to use forward AD with %s that does not support it because it has not been implemented yet.",
+            op->schema->name);
+}
+
 /* The gradient was computed without a record of how it depends on the cotangent: then nothing says what J t is. A
  * gradient of zeros is that of an input that the results do not depend on. */
 static shmt_status check_unrecorded(const shmt__jvp_call* c, shmt_tensor* gradient) {
