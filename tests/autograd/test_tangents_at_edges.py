@@ -58,6 +58,7 @@ ONE: list[tuple[str, Callable[..., Any], list[Any], Any, list[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("name", "function", "x", "t", "want"), ONE, ids=[c[0] for c in ONE])
 def test_tangents_of_one_argument(name: str, function: Any, x: Any, t: Any, want: Any) -> None:
     got = tangent_of(function, [x], [t])

@@ -114,6 +114,7 @@ def test_both_tangents_of_a_nested_function() -> None:
     close(got, T.tensor([30 * 4.0, 60 * 2.0], dtype=D))
 
 
+@pytest.mark.check
 def test_perturbations_are_not_confused() -> None:
     one, three = T.tensor(1.0), T.tensor(3.0)
     got = jvp(lambda x: x * jvp(lambda y: x + y, (one,), (one,))[1], (three,), (one,))

@@ -20,7 +20,7 @@ OF_DERIVATIVES = frozenset(
     _native_dropout_backward _group_norm_statistics_backward
     _sinc_backward grid_sampler_backward _grid_sampler_double_backward _nll_backward
     _cumprod_backward
-    _cumprod_terms
+    _cumprod_terms _least
     _prod_backward _prod_quotients _clamp_backward _clamp_max_backward _clamp_min_backward
     _clamp_self_backward _angle_backward _sgn_backward _log_ndtr_backward
     """.split()
