@@ -22,11 +22,12 @@ _RUNS = 2  # cotangents or tangents that are computed together under vmap
 
 
 def is_differentiable(value: Any) -> bool:
+    """Return whether *value* is a tensor that requires grad."""
     return isinstance(value, _C._TensorBase) and value.requires_grad
 
 
 def outputs_of(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs that may have derivatives."""
+    """Return the outputs that may have derivatives."""
     ys = function(*inputs)
     ys = tuple(ys) if isinstance(ys, (tuple, list)) else (ys,)
     return tuple(

@@ -57,7 +57,8 @@ shmt_status shmt__make_dual(shmt_tensor* primal, shmt_tensor* tangent, shmt__for
   return SHMT_OK;
 }
 
-shmt_status shmt__unpack_dual(shmt_tensor* dual, shmt__forward_number level, shmt_tensor** primal, shmt_tensor** tangent) {
+shmt_status shmt__unpack_dual(shmt_tensor* dual, shmt__forward_number level, shmt_tensor** primal,
+                              shmt_tensor** tangent) {
   SHMT_AUTO(shmt_tensor) t = NULL;
   SHMT_AUTO(shmt_tensor) view = NULL;
   if (is_on()) {

@@ -9,6 +9,7 @@
  * Errors: SHMT_E_RUNTIME when either has a tangent at this level already, or the sizes differ. New reference. */
 shmt_status shmt__make_dual(shmt_tensor* primal, shmt_tensor* tangent, shmt__forward_number level, shmt_tensor** out);
 /* *primal: a view of dual without a tangent at that level; *tangent: its tangent, or NULL. New references. */
-shmt_status shmt__unpack_dual(shmt_tensor* dual, shmt__forward_number level, shmt_tensor** primal, shmt_tensor** tangent);
+shmt_status shmt__unpack_dual(shmt_tensor* dual, shmt__forward_number level, shmt_tensor** primal,
+                              shmt_tensor** tangent);
 
 #endif

@@ -447,8 +447,8 @@ static bool takes_out(const shmt_schema* s) {
   return false;
 }
 
-static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, shmt__forward_number level, const shmt_value* args,
-                                shmt_value* results) {
+static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, shmt__forward_number level,
+                                const shmt_value* args, shmt_value* results) {
   if (takes_out(op->schema)) return refuse_out(op);
   if (!op->jvp) return shmt__jvp_refuse(op);
   __attribute__((cleanup(dual_call_fini))) dual_call d = {

@@ -111,8 +111,8 @@ shmt_status shmt__tangent_set(shmt_tensor* t, shmt__forward_number level, shmt_t
 /* The same after an operator that changed t in place: a tangent that t has is overwritten, and a view gives its base
  * one. */
 shmt_status shmt__tangent_assign(shmt_tensor* t, shmt__forward_number level, shmt_tensor* tangent);
-/* *out: the tangent of t, which becomes zeros when it has none; for operators that change t in place. like: what will be
- * written there, or NULL; zeros have its batches. */
+/* *out: the tangent of t, which becomes zeros when it has none; for operators that change t in place. like: what will
+ * be written there, or NULL; zeros have its batches. */
 shmt_status shmt__tangent_to_change(shmt_tensor* t, shmt__forward_number level, shmt_tensor* like, shmt_tensor** out);
 /* to gets the tangents that from has and that are not hidden. */
 shmt_status shmt__tangents_copy(shmt_tensor* to, shmt_tensor* from);

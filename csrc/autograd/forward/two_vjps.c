@@ -144,7 +144,8 @@ static shmt_status check_unrecorded(const shmt__jvp_call* c, shmt_tensor* gradie
 }
 
 /* products: per cotangent, J t or NULL. */
-static shmt_status two_products(const shmt__jvp_call* c, const inputs* in, const row* ys, const row* us, bool recorded, row* products) {
+static shmt_status two_products(const shmt__jvp_call* c, const inputs* in, const row* ys, const row* us,
+                                bool recorded, row* products) {
   AUTO_ROW gradients = {0};
   AUTO_ROW linear = {0}, tangents = {0};
   SHMT_TRY(row_alloc(in->xs.n, &gradients));

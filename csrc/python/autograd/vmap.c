@@ -144,7 +144,7 @@ static PyObject* remove_batch_dim(PyObject* module, PyObject* args) {
   return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
 }
 
-/* _without_history(tensor): the same elements and tangents; a batched tensor keeps the history of what it stands for. */
+/* _without_history(tensor): the same elements and tangents; a batched tensor keeps the history of its value. */
 static PyObject* without_history(PyObject* module, PyObject* o) {
   (void)module;
   shmt_tensor* out = NULL;
