@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Loader = object  # `importlib.abc` would take a good part of the time that the package takes
 
-__all__ = ["Alias", "inner_module"]
+__all__ = ["Alias", "inner_module", "is_inner_name"]
 
 _PACKAGE = __name__.partition(".")[0]
 _FOLDERS = ("_core", "_torch")
@@ -65,9 +65,14 @@ class _InnerFinder:
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Return how to get the module; None for all that lies elsewhere."""
-        if not name.startswith(_PREFIXES):
+        if not is_inner_name(name):
             return None
         return ModuleSpec(name, Alias(f"{_PACKAGE}.{name.split('.', 2)[2]}"))
+
+
+def is_inner_name(name: str) -> bool:
+    """Whether a module's name is that of its file in an inner folder."""
+    return name.startswith(_PREFIXES)
 
 
 def inner_module(name: str) -> ModuleType:

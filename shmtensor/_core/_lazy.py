@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["stand_in"]
+__all__ = ["is_waiting", "replace_loaders", "stand_in"]
 
 # Attributes that tools look for in every module that there is.
 _ASKED_BY_TOOLS = ("__test__", "__warningregistry__", "__wrapped__")
@@ -72,7 +73,7 @@ class _Filler(Loader):
             self.is_at_work = False
         spec = vars(module)["__spec__"]
         spec.loader = vars(module)["__loader__"] = self._loader
-        del _waiting[module.__name__]
+        del _waiting[spec.name]  # the loader may have named the module otherwise
         if type(module) is _Standin:  # unless its code has chosen a class
             module.__class__ = ModuleType  # type: ignore[assignment]
 
@@ -115,3 +116,19 @@ def stand_in(name: str) -> ModuleType | None:
         sys.meta_path.insert(0, _finder)
     made: _Filler = _waiting.setdefault(name, spec).loader  # type: ignore[assignment]
     return made.module
+
+
+def is_waiting(name: str) -> bool:
+    """Whether the module called *name* has a stand-in that is not filled yet."""
+    return name in _waiting
+
+
+def replace_loaders(make: Callable[[Loader], Loader]) -> None:
+    """Let other loaders run the code of the modules that wait.
+
+    Args:
+        make: Returns the loader for one whose turn it would be.
+    """
+    for spec in list(_waiting.values()):
+        filler: _Filler = spec.loader  # type: ignore[assignment]
+        filler._loader = make(filler._loader)

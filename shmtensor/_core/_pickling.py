@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import importlib
 import pickle
 import warnings
 from typing import Any
@@ -21,6 +22,7 @@ from shmtensor.storage import UntypedStorage
 
 __all__ = [
     "deepcopy_tensor",
+    "find_named",
     "rebuild_meta_storage",
     "rebuild_sparse",
     "rebuild_storage",
@@ -32,6 +34,22 @@ __all__ = [
     "warn_of_hooks",
     "with_conj_neg_bits",
 ]
+
+
+def find_named(module: str, name: str) -> Any:
+    """Return what a module of this package has under a name; names with dots lead into classes.
+
+    Messages of a program under `as_torch` call it: Note [Names under torch].
+
+    Raises:
+        UnpicklingError: It is a module of another package.
+    """
+    if module.partition(".")[0] != _C.__name__.partition(".")[0]:
+        raise pickle.UnpicklingError(f"find_named(): {module} is not of this package")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def rebuild_storage(data: Any) -> UntypedStorage:

@@ -22,7 +22,9 @@ from pathlib import Path
 import shmtensor
 from shmtensor._core import version
 from shmtensor._torch.torch_version import TorchVersion
-from shmtensor.as_torch._finder import OURS, THEIRS, TorchFinder
+from shmtensor.as_torch._finder import TorchFinder
+from shmtensor.as_torch._messages import name_own_in_messages
+from shmtensor.as_torch._names import OURS, THEIRS, name_modules
 from shmtensor.as_torch._report import report_at_exit
 from shmtensor.library import Library
 
@@ -65,8 +67,8 @@ def install() -> None:
     sys.modules["torch"] = shmtensor
     for schema in _DECLARED:
         _LIBRARY.define(schema)
-    # Libraries that work with several packages tell them by these names.
-    shmtensor.__name__ = shmtensor.Tensor.__module__ = THEIRS
+    name_modules()
+    name_own_in_messages()
     shmtensor.torch = shmtensor  # type: ignore[attr-defined]  # programs write torch.torch.Tensor
     # The extension is not a package: the import system asks no finder for what seems to lie in it.
     inside = f"{shmtensor._C.__name__}."

@@ -8,14 +8,13 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from shmtensor._core import Alias
+from shmtensor.as_torch._names import OURS, THEIRS, spec_of_own
 
-__all__ = ["OURS", "THEIRS", "TorchFinder"]
-
-OURS, THEIRS = "shmtensor", "torch"
+__all__ = ["TorchFinder"]
 
 
 class TorchFinder(MetaPathFinder):
-    """Finds ``torch.x`` where there is ``shmtensor.x``.
+    """Finds ``torch.x`` where there is ``shmtensor.x``, and has that named as in torch.
 
     Attributes:
         found: Names of modules that were asked for and are there.
@@ -27,7 +26,9 @@ class TorchFinder(MetaPathFinder):
         self.missing: set[str] = set()
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return how to load a module of torch; None for all others."""
+        """Return how to load a module of torch or of this package; None for all others."""
+        if name.startswith(OURS + "."):
+            return spec_of_own(name, path, target)
         if name != THEIRS and not name.startswith(THEIRS + "."):
             return None
         ours = OURS + name[len(THEIRS) :]

@@ -8,13 +8,19 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from shmtensor.as_torch._finder import OURS, THEIRS, TorchFinder
+from shmtensor.as_torch._finder import TorchFinder
+from shmtensor.as_torch._names import OURS, THEIRS
 
 __all__ = ["report_at_exit"]
 
 # Names that programs used and asked for in vain, with the module: "torch.nn.Linear".
 _used: set[str] = set()
 _missing: set[str] = set()
+
+
+def _in_torch(module: str) -> str:
+    """Return torch's name of a module, whichever name it has."""
+    return THEIRS + module[len(OURS) :] if module.partition(".")[0] == OURS else module
 
 
 class _Watched(ModuleType):
@@ -28,7 +34,7 @@ class _Watched(ModuleType):
             THEIRS,
             "importlib",
         )
-        where = THEIRS + module[len(OURS) :]
+        where = _in_torch(module)
         try:
             value = super().__getattribute__(name)
         except AttributeError:
@@ -45,7 +51,7 @@ class _Watched(ModuleType):
         if own is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = own(name)
-        _missing.discard(f"{THEIRS}{self.__name__[len(OURS) :]}.{name}")
+        _missing.discard(f"{_in_torch(self.__name__)}.{name}")
         return value
 
 

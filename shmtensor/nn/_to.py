@@ -89,4 +89,5 @@ def _type_of(value: Any) -> str:
     if isinstance(value, Tensor):
         return "Tensor"
     kind = type(value)
-    return f"torch.{kind.__name__}" if kind.__module__.startswith("shmtensor") else kind.__name__
+    is_ours = kind.__module__.partition(".")[0] in ("shmtensor", "torch")  # as_torch names them so
+    return f"torch.{kind.__name__}" if is_ours else kind.__name__

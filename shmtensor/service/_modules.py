@@ -72,9 +72,16 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, state: Mapping[str, object]) -> None:
+    def __init__(self, file: io.BytesIO, state: Mapping[str, object], library: Library) -> None:
         super().__init__(file)
         self._state = state
+        self._is_ours = library == "shmtensor"
+
+    def find_class(self, module: str, name: str) -> Any:
+        # A program under as_torch has published it: Note [Names under torch].
+        if self._is_ours and module.partition(".")[0] == "torch":
+            module = "shmtensor" + module.removeprefix("torch")
+        return super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Any:
         return self._state[pid]
@@ -99,7 +106,8 @@ def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any
             another library.
     """
     try:
-        module = _Unpickler(io.BytesIO(base64.b64decode(skeleton, validate=True)), state).load()
+        file = io.BytesIO(base64.b64decode(skeleton, validate=True))
+        module = _Unpickler(file, state, library).load()
     except (AttributeError, ImportError) as error:
         raise RuntimeError(
             f"attach_module(): this program does not have the module's class ({error}); make the "

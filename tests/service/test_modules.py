@@ -201,3 +201,24 @@ def test_damaged_pickle_of_a_module_is_damage(service: Service) -> None:
             service.attach_module("model")
     service._publish("model", "module", state, {"skeleton": whole}, False, None)
     assert isinstance(service.attach_module("model").value, nn.Module)
+
+
+def test_module_of_a_program_under_torchs_name(
+    service: Service, run: type[programs.Program]
+) -> None:
+    user = run(
+        "import shmtensor.as_torch, sys; import torch\n"
+        "from shmtensor.service import Service\n"
+        "assert torch.nn.Linear.__module__ == 'torch.nn.modules.linear'\n"
+        "Service(sys.argv[1]).publish('theirs', torch.nn.Sequential(torch.nn.Linear(3, 2)))\n"
+        "model = Service(sys.argv[1]).attach_module('ours').value\n"
+        "assert type(model[0]) is torch.nn.Linear\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n",
+        service._name,
+    )
+    service.publish("ours", _model())
+    assert user.line() == "ready"
+    model = service.attach_module("theirs").value
+    assert type(model[0]) is nn.Linear
+    assert model(T.ones(1, 3)).shape == (1, 2)

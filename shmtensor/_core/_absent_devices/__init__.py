@@ -6,6 +6,7 @@ needs a device raises torch's error for a build without it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn
@@ -91,7 +92,8 @@ def refusals(
 
     def find(name: str) -> Any:
         if name not in known:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            called = sys.modules[module].__name__  # as_torch may have named it
+            raise AttributeError(f"module {called!r} has no attribute {name!r}")
         if name not in made:
             made[name] = make(name)
         return made[name]
