@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from shmtensor import _C
 
-__all__ = ["OpOverload", "OpOverloadPacket", "ops"]
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "ops"]
 
 #: Folder and name of a compiled library -> the module that defines the same operators.
 _STAND_INS = {
@@ -115,6 +115,47 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._name.replace('::', '.')}')>"
+
+
+class HigherOrderOperator:
+    """An operator that takes functions, as a base. Without tracing, calling one is not offered.
+
+    Args:
+        name: Its name.
+        cacheable: Accepted.
+
+    Raises:
+        RuntimeError: It is this class itself.
+
+    Source:
+        torch._ops.HigherOrderOperator.
+    """
+
+    def __init__(self, name: str, *, cacheable: bool = False) -> None:
+        if type(self) is HigherOrderOperator:
+            raise RuntimeError(
+                "Direct instantiation of HigherOrderOperator is not allowed. Please subclass it."
+            )
+        self._name = name
+        self.__name__ = name
+        self.namespace = "higher_order"
+
+    def name(self) -> str:
+        """Return the name."""
+        return self._name
+
+    def py_impl(self, k: Any) -> Any:
+        """Return a decorator that returns its function: no call is dispatched to it."""
+        return lambda function: function
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Raise NotImplementedError, unless the class says what a call does."""
+        raise NotImplementedError(
+            f"{self._name}: operators that take functions are not dispatched here"
+        )
+
+    def __str__(self) -> str:
+        return self._name
 
 
 class _Namespace:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from shmtensor._torch import (
     _VF as _VF,
+    _guards as _guards,
     __config__ as __config__,
     _dynamo as _dynamo,
     _higher_order_ops as _higher_order_ops,
@@ -34,5 +35,7 @@ from shmtensor._torch import (
 )
 from shmtensor._torch._absent_dtypes import *  # noqa: F403
 from shmtensor._torch._build_facts import *  # noqa: F403
+from shmtensor._C import segment_reduce as _segment_reduce  # noqa: F401
+from shmtensor.storage.untyped import StorageBase as StorageBase
 from shmtensor._torch.compiler import compile as compile
 from shmtensor._torch.jit import ScriptModule as ScriptModule, fork as fork, wait as wait

@@ -90,7 +90,13 @@ from shmtensor.distributed.rendezvous import register_rendezvous_handler, rendez
 
 _WHAT = "process groups have collectives of dense tensors only"
 _REFUSED = ["all_gather_coalesced", "shrink_group", "split_group"]
-_CLASSES = ["DeviceMesh", "ProcessGroupGloo", "ProcessGroupMPI", "ProcessGroupNCCL"]
+_CLASSES = [
+    "DeviceMesh",
+    "ProcessGroupGloo",
+    "ProcessGroupMPI",
+    "ProcessGroupNCCL",
+    "Reducer",
+]
 
 __all__ = [
     "Backend",
@@ -202,3 +208,5 @@ def init_device_mesh(device_type: str, mesh_shape: tuple[int, ...], **options: A
 
 
 _groups.offer(sys.modules[__name__])
+
+from shmtensor.distributed import device_mesh as device_mesh  # noqa: E402 - it imports from here

@@ -174,6 +174,13 @@ class Backend(str):
     SHM: ClassVar[str] = "shm"
 
     backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, SHM]
+    #: Type of a device -> the backend that tensors on it ask for; only the CPU's is here.
+    default_device_backend_map: ClassVar[dict[str, str]] = {
+        "cpu": GLOO,
+        "cuda": NCCL,
+        "xpu": XCCL,
+        "mps": GLOO,
+    }
     _creators: ClassVar[dict[str, Creator]] = {}
 
     def __new__(cls, name: str) -> Backend:

@@ -17,7 +17,7 @@ from shmtensor.storage._shared import Shared
 if TYPE_CHECKING:
     from shmtensor.storage.typed import TypedStorage
 
-__all__ = ["UntypedStorage"]
+__all__ = ["StorageBase", "UntypedStorage"]
 
 #: C address -> its live object.
 _live: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
@@ -40,7 +40,13 @@ def _byte(value: Any, what: str) -> int:
     return value & 0xFF
 
 
-class UntypedStorage(Conversions, Shared):
+class StorageBase:
+    """What all storages of bytes are; `UntypedStorage` is the only kind."""
+
+    __slots__ = ()
+
+
+class UntypedStorage(Conversions, Shared, StorageBase):
     """A sequence of bytes that tensors show.
 
     Args:

@@ -21,6 +21,7 @@ _SUBMODULES = (
     "model_zoo",
     "module_tracker",
     "safetensors",
+    "tensorboard",
     "weak",
 )
 

@@ -178,3 +178,191 @@ def test_missing_program_is_one_line():
     done = run("-m", "shmtensor", "run", "--as-torch", "no_such_program.py")
     assert done.returncode == 2
     assert done.stderr == "shmtensor run: no_such_program.py: no such file\n"
+
+
+_NAMES = """
+import inspect, pickle, sys, torch
+import torch.nn.functional as F
+import torch.nn.utils.rnn
+
+for value, name in (
+    (torch.dtype, "torch"),
+    (torch.device, "torch"),
+    (torch.Size, "torch"),
+    (torch.Tensor, "torch"),
+    (torch.finfo, "torch"),
+    (torch.add, "torch"),
+    (torch.Stream, "torch"),
+    (torch.nn.Parameter, "torch.nn.parameter"),
+    (torch.nn.Linear, "torch.nn.modules.linear"),
+    (torch.nn.Linear.forward, "torch.nn.modules.linear"),
+    (torch.nn.MultiheadAttention, "torch.nn.modules.activation"),
+    (F.relu, "torch.nn.functional"),
+    (torch.func.grad, "torch.func"),
+    (torch.optim.SGD, "torch.optim.sgd"),
+    (torch.autograd.Function, "torch.autograd.function"),
+    (torch.utils.data.DataLoader, "torch.utils.data.dataloader"),
+    (torch.distributions.Normal, "torch.distributions.normal"),
+    (torch.distributed.Store, "torch.distributed"),
+):
+    assert value.__module__ == name, (value, value.__module__)
+    assert inspect.getmodule(value) is sys.modules[name]
+assert repr(torch.nn.Linear) == "<class 'torch.nn.modules.linear.Linear'>"
+for name in ("torch", "torch.nn", "torch.nn.functional", "torch.nn.utils.rnn", "torch.optim.sgd"):
+    assert sys.modules[name].__name__ == name
+    assert sys.modules[name] is sys.modules["shmtensor" + name[len("torch") :]]
+"""
+
+
+def test_classes_functions_and_modules_are_called_as_in_torch(tmp_path):
+    done = run_program(tmp_path / "program.py", _NAMES)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_modules_that_are_loaded_late_are_named_too(tmp_path):
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import sys, torch
+        assert "shmtensor.distributions.normal" not in sys.modules
+        kind = torch.distributions.Normal
+        assert kind.__module__ == "torch.distributions.normal"
+        import shmtensor.distributions.kl as kl
+        assert kl.__name__ == "torch.distributions.kl"
+        assert kl.__spec__.name == "shmtensor.distributions.kl"
+        assert kl.__package__ == "shmtensor.distributions.kl"
+        import importlib
+        assert importlib.reload(torch.nn.utils.clip_grad).__name__ == "torch.nn.utils.clip_grad"
+        assert importlib.import_module(".rnn", torch.nn.utils.__name__) is torch.nn.utils.rnn
+        """,
+    )
+    assert done.stderr == ""
+
+
+def test_every_name_that_is_given_leads_to_its_object(tmp_path):
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import functools, importlib, inspect, pkgutil, sys, torch
+        for part in ("nn", "optim", "utils", "distributions", "func", "autograd", "sparse"):
+            for found in pkgutil.walk_packages(getattr(torch, part).__path__, f"torch.{part}."):
+                if "tensorboard" not in found.name:  # may not be installed
+                    importlib.import_module(found.name)
+        named = 0
+        for name, module in list(sys.modules.items()):
+            for value in list(vars(module).values()) if name.startswith("shmtensor") else ():
+                if isinstance(value, type) or inspect.isroutine(value):
+                    owner = getattr(value, "__module__", None)
+                    if isinstance(owner, str) and owner.partition(".")[0] == "torch":
+                        if owner == "torch.return_types":
+                            continue
+                        named += 1
+                        path = value.__qualname__.split(".")
+                        if "<locals>" not in path:
+                            found = functools.reduce(getattr, path, sys.modules[owner])
+                            assert found is value, (value, owner)
+        assert named > 1000, named
+        """,
+    )
+    assert done.stderr == ""
+
+
+def test_pickles_are_read_in_both_modes_where_they_can_be(tmp_path):
+    plain, named = tmp_path / "plain", tmp_path / "named"
+    ours = """
+        import pickle, sys, shmtensor as torch
+        value = [torch.nn.Linear, torch.nn.functional.relu, torch.float32, torch.Size([2])]
+        tensor = pickle.dumps(torch.arange(3))
+    """
+    write = "\nopen(sys.argv[1], 'wb').write(pickle.dumps((value, tensor)))\n"
+    done = run("-c", textwrap.dedent(ours) + write, str(plain))
+    assert done.stderr == ""
+    done = run("-c", "import shmtensor.as_torch" + textwrap.dedent(ours) + write, str(named))
+    assert done.stderr == ""
+    assert b"shmtensor.nn" in plain.read_bytes()
+    assert b"shmtensor.nn" not in named.read_bytes()
+    read = textwrap.dedent(ours) + textwrap.dedent(
+        """
+        found, tensor = pickle.load(open(sys.argv[1], "rb"))
+        assert all(a is b for a, b in zip(found[:3], value[:3])) and found[3] == value[3]
+        assert pickle.loads(tensor).tolist() == [0, 1, 2]
+        """
+    )
+    for path in (plain, named):
+        done = run("-c", "import shmtensor.as_torch" + read, str(path))
+        assert done.stderr == ""
+    assert run("-c", read, str(plain)).stderr == ""
+    done = run("-c", read, str(named))  # there is no torch to find
+    assert "No module named 'torch'" in done.stderr or "torch/__init__.py" in done.stderr
+
+
+def test_files_are_read_in_both_modes(tmp_path):
+    program = """
+        import sys, shmtensor as torch
+        if not (len(sys.argv) > 2):
+            torch.save(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()), sys.argv[1])
+        loaded = torch.load(sys.argv[1], weights_only=False)
+        assert type(loaded[0]) is torch.nn.Linear
+        with torch.serialization.safe_globals(
+            [torch.nn.Sequential, torch.nn.Linear, torch.nn.ReLU, set]
+        ):
+            loaded = torch.load(sys.argv[1], weights_only=True)
+        assert type(loaded[0]) is torch.nn.Linear
+    """
+    head = {"plain": "", "named": "import shmtensor.as_torch\n"}
+    for writer, first in head.items():
+        for reader, second in head.items():
+            path = str(tmp_path / writer)
+            assert run("-c", first + textwrap.dedent(program), path).stderr == ""
+            done = run("-c", second + textwrap.dedent(program), path, "read")
+            assert done.stderr == "", (writer, reader)
+
+
+def test_names_are_the_packages_own_without_the_import():
+    done = run(
+        "-c",
+        "import sys, shmtensor as s; print(s.dtype.__module__, s.nn.Linear.__module__, "
+        "s.nn.__name__, s.add.__module__, 'torch' in sys.modules)",
+    )
+    assert done.stdout == "shmtensor shmtensor.nn.modules.linear shmtensor.nn shmtensor._C False\n"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_values_with_names_go_through_queues(tmp_path, method):
+    done = run_program(
+        tmp_path / "program.py",
+        f"""
+        import torch, torch.multiprocessing as mp
+
+        def work(ours, theirs):
+            import shmtensor  # no import of torch here
+            theirs.put([*ours.get(), shmtensor.nn.ReLU, shmtensor.nn.Parameter(shmtensor.ones(1))])
+
+        if __name__ == "__main__":
+            context = mp.get_context({method!r})
+            ours, theirs = context.Queue(), context.Queue()
+            process = context.Process(target=work, args=(ours, theirs))
+            process.start()
+            values = [torch.float32, torch.Size([1]), torch.device("cpu"), torch.nn.Linear(1, 1)]
+            ours.put(values)
+            got = theirs.get()
+            assert got[:3] == values[:3] and type(got[3]) is torch.nn.Linear
+            assert got[4] is torch.nn.ReLU and type(got[5]) is torch.nn.Parameter
+            process.join()
+        """,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_doctests_of_a_module_are_found(tmp_path):
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import doctest, torch
+        found = doctest.DocTestFinder(exclude_empty=False).find(torch.nn.modules.linear)
+        assert "torch.nn.modules.linear.Linear.forward" in {test.name for test in found}
+        """,
+    )
+    assert done.stderr == ""

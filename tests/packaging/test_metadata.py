@@ -30,9 +30,9 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = runpy.run_path(str(ROOT / "tools/release_version.py"))
 
 # Imported where they are needed, if they are there; each is an extra.
-_OPTIONAL = {"matplotlib", "mpi4py", "posix_ipc", "rich", "zenoh"}
+_OPTIONAL = {"matplotlib", "mpi4py", "PIL", "posix_ipc", "rich", "tensorboard", "zenoh"}
 # Packages whose names are not those of their modules.
-_PACKAGES = {"zenoh": "eclipse-zenoh"}
+_PACKAGES = {"PIL": "pillow", "zenoh": "eclipse-zenoh"}
 # For type checkers, which bring it.
 _TYPES = {"typing_extensions"}
 

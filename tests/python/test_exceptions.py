@@ -22,8 +22,8 @@ import shmtensor as st
 from shmtensor import errors
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
-# Importing the first makes "torch" mean this package, for good.
-_NOT_IMPORTED = ("shmtensor.as_torch",)
+# Importing the first makes "torch" mean this package, for good; the other needs a package.
+_NOT_IMPORTED = ("shmtensor.as_torch", "shmtensor.utils.tensorboard")
 #: Modules of names for what is not here; the page names them together.
 _STAND_INS = ("jit", "fx", "onnx", "package", "cuda", "mtia", "_dynamo")
 

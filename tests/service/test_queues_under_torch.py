@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import service_programs as programs
 
 import shmtensor as T
@@ -28,6 +29,7 @@ assert got[11]["dtype"] is torch.int8
 """
 
 
+@pytest.mark.check
 def test_messages_are_understood_in_both_directions(
     service: Service, run: type[programs.Program]
 ) -> None:

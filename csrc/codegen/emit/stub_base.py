@@ -373,7 +373,7 @@ _PRIVATE = (
     " _profiler_start _profiler_stop _push_dispatch_mode_below_autograd"
     " _set_as_ours _set_graph_executor_optimize _set_torch_reduce"
 )
-_LAYOUTS = "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc"
+_LAYOUTS = "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged"
 _FORMATS = "channels_last channels_last_3d contiguous_format preserve_format"
 
 _FUNCTIONS = """

@@ -9,7 +9,7 @@ PyTypeObject* shmt__py_layout_type;
 PyTypeObject* shmt__py_memory_format_type;
 
 static shmt__py_constant* dtypes[SHMT_N_DTYPES];
-enum { N_LAYOUTS = 6 };
+enum { N_LAYOUTS = 7 };
 static shmt__py_constant* layouts[N_LAYOUTS];
 static shmt__py_constant* formats[4];
 
@@ -170,9 +170,9 @@ int shmt__py_dtypes_init(PyObject* module) {
   for (int i = 0; i < SHMT_N_DTYPES; i++)
     if ((dtypes[i] = make_constant(module, shmt__py_dtype_type, i, shmt__dtype_name[i])) == NULL)
       return -1;
-  /* No tensor has one of the last two layouts; they are names that programs compare with. */
-  static const char* const layout_names[] = {"strided",    "sparse_coo", "sparse_csr",
-                                             "sparse_csc", "sparse_bsr", "sparse_bsc"};
+  /* No tensor has one of the last three layouts; they are names that programs compare with. */
+  static const char* const layout_names[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                             "sparse_bsr", "sparse_bsc", "jagged"};
   for (int i = 0; i < N_LAYOUTS; i++)
     if ((layouts[i] = make_constant(module, shmt__py_layout_type, i, layout_names[i])) == NULL)
       return -1;

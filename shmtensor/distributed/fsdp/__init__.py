@@ -6,27 +6,27 @@ Source:
 
 from __future__ import annotations
 
-from typing import Any
-
 from shmtensor._core._not_offered import unavailable_class, unavailable_names
-from shmtensor.nn import Module
+from shmtensor.distributed.fsdp import api as api
+from shmtensor.distributed.fsdp import fully_sharded_data_parallel as fully_sharded_data_parallel
+from shmtensor.distributed.fsdp import wrap as wrap
+from shmtensor.distributed.fsdp._what import WHAT
+from shmtensor.distributed.fsdp.api import *  # noqa: F403
+from shmtensor.distributed.fsdp.fully_sharded_data_parallel import (
+    FullyShardedDataParallel as FullyShardedDataParallel,
+)
+from shmtensor.distributed.fsdp.fully_sharded_data_parallel import (
+    OptimStateKeyType as OptimStateKeyType,
+)
 
-_WHAT = "process groups do not shard tensors here"
 _REFUSED = ["fully_shard", "register_fsdp_forward_method", "share_comm_ctx"]
 _CLASSES = """
-    BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig
-    FullStateDictConfig LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
-    MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig
-    ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType
-    UnshardHandle
+    CPUOffloadPolicy DataParallelMeshDims FSDPModule FlatParameter MixedPrecisionPolicy
+    OffloadPolicy UnshardHandle
 """.split()
 
-__all__ = ["FullyShardedDataParallel", *_CLASSES, *_REFUSED]
+__all__ = ["FullyShardedDataParallel", "OptimStateKeyType", *api.__all__, *_CLASSES, *_REFUSED]
 
-__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
+__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, WHAT)
 
-globals().update({name: unavailable_class(name, __name__, _WHAT) for name in _CLASSES})
-
-FullyShardedDataParallel: Any = unavailable_class(
-    "FullyShardedDataParallel", __name__, _WHAT, (Module,)
-)
+globals().update({name: unavailable_class(name, __name__, WHAT) for name in _CLASSES})

@@ -11,7 +11,7 @@ import multiprocessing.context
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from shmtensor.multiprocessing import context as _context
 from shmtensor.utils.data._utils.collate import default_collate, default_convert
@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 _T_co = TypeVar("_T_co", covariant=True)
+
+_T = TypeVar("_T")
+_collate_fn_t: TypeAlias = Callable[[list[_T]], Any]
 
 #: What cannot change once workers may have been told of it.
 _FIXED = (
@@ -109,7 +112,7 @@ class DataLoader(Generic[_T_co]):
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: _collate_fn_t[Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,

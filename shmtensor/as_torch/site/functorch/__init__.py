@@ -1,7 +1,13 @@
-"""Stands for functorch, which comes with torch: the names are those of `shmtensor.func`."""
+"""Stands for functorch, which comes with torch: `shmtensor.func`, and what was before it."""
 
 import shmtensor.as_torch  # noqa: F401
-from shmtensor._core._not_offered import unavailable_class
+from shmtensor._functorch.make_functional import (
+    FunctionalModule,
+    FunctionalModuleWithBuffers,
+    combine_state_for_ensemble,
+    make_functional,
+    make_functional_with_buffers,
+)
 from shmtensor.func import (
     functionalize,
     grad,
@@ -15,6 +21,9 @@ from shmtensor.func import (
 )
 
 __all__ = [
+    "FunctionalModule",
+    "FunctionalModuleWithBuffers",
+    "combine_state_for_ensemble",
     "functionalize",
     "grad",
     "grad_and_value",
@@ -22,10 +31,8 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "make_functional",
+    "make_functional_with_buffers",
     "vjp",
     "vmap",
 ]
-
-_WHAT = "use torch.func.functional_call"
-FunctionalModule = unavailable_class("FunctionalModule", __name__, _WHAT)
-FunctionalModuleWithBuffers = unavailable_class("FunctionalModuleWithBuffers", __name__, _WHAT)

@@ -1,0 +1,5 @@
+"""Parts of the launcher that its workers call.
+
+Source:
+    torch.distributed.elastic.
+"""

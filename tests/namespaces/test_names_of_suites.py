@@ -1,0 +1,262 @@
+"""Names that libraries and their tests import: functional modules, error files, parts of groups."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import unittest
+from pathlib import Path
+
+import pytest
+
+import shmtensor as T
+
+# --- names for isinstance and for annotations --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
+        ("distributed.fsdp", "FullyShardedDataParallel"),
+        ("distributed.fsdp", "MixedPrecision"),
+        ("distributed.fsdp", "FlatParameter"),
+        ("distributed.fsdp.wrap", "ModuleWrapPolicy"),
+        ("distributed.device_mesh", "DeviceMesh"),
+        ("distributed", "Reducer"),
+        ("distributed.autograd", "context"),
+        ("distributed._tensor", "DTensor"),
+    ],
+)
+def test_classes_of_what_is_missing_have_no_instances(module: str, name: str) -> None:
+    kind = getattr(importlib.import_module(f"shmtensor.{module}"), name)
+    assert not isinstance(T.nn.Linear(1, 1), kind)
+    with pytest.raises(NotImplementedError, match=name):
+        kind(T.nn.Linear(1, 1))
+
+
+def test_functions_of_what_is_missing_refuse() -> None:
+    wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
+    autograd = importlib.import_module("shmtensor.distributed.autograd")
+    per_sample = importlib.import_module("shmtensor.nn.utils._per_sample_grad")
+    for function in (
+        wrap.transformer_auto_wrap_policy,
+        wrap.size_based_auto_wrap_policy,
+        autograd.backward,
+        importlib.import_module("shmtensor.distributed._tensor.experimental").implicit_replication,
+        per_sample.call_for_per_sample_grads,
+    ):
+        with pytest.raises(NotImplementedError):
+            function(T.nn.Linear(1, 1))
+    assert not autograd.is_available()
+    with pytest.raises(AttributeError, match="no_such_name"):
+        wrap.no_such_name
+
+
+def test_choices_are_names_with_torchs_numbers() -> None:
+    fsdp = importlib.import_module("shmtensor.distributed.fsdp")
+    assert [fsdp.ShardingStrategy(n).name for n in range(1, 5)] == [
+        "FULL_SHARD",
+        "SHARD_GRAD_OP",
+        "NO_SHARD",
+        "HYBRID_SHARD",
+    ]
+    assert fsdp.StateDictType.FULL_STATE_DICT.value == 1
+    assert fsdp.BackwardPrefetch["BACKWARD_PRE"].value == 1
+
+
+@pytest.mark.check
+def test_small_names() -> None:
+    assert T.distributed.device_mesh.init_device_mesh is T.distributed.init_device_mesh
+    assert T.distributed.Backend.default_device_backend_map["cpu"] == "gloo"
+    assert isinstance(T.jagged, T.layout) and str(T.jagged) == "torch.jagged"
+    assert T.jagged != T.strided and T.ones(1).layout is T.strided
+    assert isinstance(T.ones(1).untyped_storage(), T.StorageBase)
+    assert not isinstance(T.ones(1).storage(), T.StorageBase)
+    assert T._guards.active_fake_mode() is None
+    assert T._guards.detect_fake_mode([T.ones(1)]) is None
+    from shmtensor.utils.data.dataloader import _collate_fn_t
+
+    assert _collate_fn_t.__args__[-1] is not None
+
+
+def test_segments_are_reduced_under_the_private_name() -> None:
+    data = T.tensor([1.0, 2, 3, 4])
+    assert T._segment_reduce(data, "sum", lengths=T.tensor([1, 3])).tolist() == [1.0, 9.0]
+    assert T._segment_reduce(data, "max", offsets=T.tensor([0, 1, 4])).tolist() == [1.0, 4.0]
+
+
+def test_operators_that_take_functions_are_a_base_class() -> None:
+    base = importlib.import_module("shmtensor._ops").HigherOrderOperator
+    with pytest.raises(RuntimeError, match="Please subclass"):
+        base("twice")
+
+    class Twice(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__("twice")
+
+    assert Twice().name() == "twice" and str(Twice()) == "twice"
+    with pytest.raises(NotImplementedError, match="twice"):
+        Twice()(len, 1)
+
+
+# --- functional modules -----------------------------------------------------------------------
+
+functional = importlib.import_module("shmtensor._functorch.make_functional")
+
+
+def test_modules_as_functions_of_their_parameters() -> None:
+    net = T.nn.Sequential(T.nn.Linear(2, 3), T.nn.Tanh(), T.nn.Linear(3, 1))
+    call, params = functional.make_functional(net)
+    x = T.ones(4, 2)
+    assert T.equal(call(params, x), net(x))
+    assert call.param_names == ("0.weight", "0.bias", "2.weight", "2.bias")
+    assert params[0] is not net[0].weight and params[0].requires_grad
+    assert all(p.is_meta for p in call.parameters())
+    grads = T.func.grad(lambda p: call(p, x).sum())(tuple(p.detach() for p in params))
+    net(x).sum().backward()
+    for mine, parameter in zip(grads, net.parameters(), strict=True):
+        T.testing.assert_close(mine, parameter.grad)
+    _, params = functional.make_functional(net, disable_autograd_tracking=True)
+    assert not any(p.requires_grad for p in params) and net[0].weight.requires_grad
+
+
+def test_tied_parameters_are_one() -> None:
+    net = T.nn.Sequential(T.nn.Linear(2, 2, bias=False), T.nn.Linear(2, 2, bias=False))
+    net[1].weight = net[0].weight
+    call, params = functional.make_functional(net)
+    assert len(params) == 1
+    assert call.names_map == {"0.weight": ["0.weight", "1.weight"]}
+    assert call((T.eye(2) * 3,), T.ones(1, 2)).tolist() == [[9.0, 9.0]]
+
+
+def test_buffers_are_given_and_written() -> None:
+    net = T.nn.BatchNorm1d(2)
+    with pytest.raises(RuntimeError, match="make_functional_with_buffers"):
+        functional.make_functional(net)
+    call, params, buffers = functional.make_functional_with_buffers(net)
+    assert call.buffer_names == ("running_mean", "running_var", "num_batches_tracked")
+    call(params, buffers, T.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    T.testing.assert_close(buffers[0], T.tensor([0.2, 0.3]))
+    assert net.running_mean.tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match="expected 5 tensors"):
+        call(params, buffers[:1], T.ones(2, 2))
+
+
+def test_ensembles_are_stacked() -> None:
+    nets = [T.nn.Linear(2, 1) for _ in range(3)]
+    call, params, buffers = functional.combine_state_for_ensemble(nets)
+    x = T.ones(4, 2)
+    got = T.func.vmap(call, in_dims=(0, 0, None))(params, buffers, x)
+    T.testing.assert_close(got, T.stack([net(x) for net in nets]))
+    with pytest.raises(RuntimeError, match="at least one model"):
+        functional.combine_state_for_ensemble([])
+    with pytest.raises(RuntimeError, match="same class"):
+        functional.combine_state_for_ensemble([nets[0], T.nn.ReLU()])
+    with pytest.raises(RuntimeError, match="training/eval"):
+        functional.combine_state_for_ensemble([nets[0], T.nn.Linear(2, 1).eval()])
+
+
+# --- error files of workers -------------------------------------------------------------------
+
+errors = importlib.import_module("shmtensor.distributed.elastic.multiprocessing.errors")
+
+
+def test_a_recorded_error_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    @errors.record
+    def main(number: int) -> int:
+        if number == 0:
+            raise ValueError("no zeros")
+        if number < 0:
+            raise SystemExit(-number)
+        return number
+
+    assert main(5) == 5 and main.__name__ == "main" and not path.exists()
+    with pytest.raises(SystemExit):
+        main(-3)
+    assert not path.exists()
+    with pytest.raises(ValueError, match="no zeros"):
+        main(0)
+    message = json.loads(path.read_text())["message"]
+    assert message["message"] == "ValueError: no zeros"
+    assert "in main" in message["extraInfo"]["py_callstack"]
+    assert message["extraInfo"]["timestamp"].isdigit()
+    failure = errors.ProcessFailure(local_rank=1, pid=7, exitcode=1, error_file=str(path))
+    assert failure.message == message
+    assert failure.timestamp == int(message["extraInfo"]["timestamp"])
+
+
+def test_without_a_file_the_error_is_only_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    with pytest.raises(ZeroDivisionError):
+        errors.record(lambda: 1 // 0)()
+
+
+def test_the_first_failure_of_workers_is_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, own = tmp_path / "theirs.json", tmp_path / "own.json"
+    theirs.write_text(
+        json.dumps(
+            {"message": {"message": "E: x", "extraInfo": {"py_callstack": "t", "timestamp": "12"}}}
+        )
+    )
+    first = errors.ProcessFailure(local_rank=0, pid=1, exitcode=1, error_file=str(theirs))
+    other = errors.ProcessFailure(local_rank=1, pid=2, exitcode=-9, error_file="<none>")
+    assert (other.signal_name(), other.error_file) == ("SIGKILL", "<N/A>")
+    assert other.message == "Signal 9 (SIGKILL) received by PID 2"
+    error = errors.ChildFailedError("train", {1: other, 0: first})
+    assert error.get_first_failure() == (0, first)
+    assert "train FAILED" in str(error) and "SIGKILL" in str(error)
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(own))
+
+    def main() -> None:
+        raise error
+
+    with pytest.raises(errors.ChildFailedError):
+        errors.record(main)()
+    message = json.loads(own.read_text())["message"]
+    assert (message["message"], message["errorCode"]) == ("E: x", 1)
+
+
+# --- helpers ----------------------------------------------------------------------------------
+
+
+def test_helpers_of_wrappers(capsys: pytest.CaptureFixture[str]) -> None:
+    utils = importlib.import_module("shmtensor.distributed.utils")
+    state = {"module.a": 1, "b": 2}
+    utils._replace_by_prefix(state, "module.", "")
+    assert state == {"a": 1, "b": 2}
+    with pytest.raises(ValueError, match="distinct"):
+        utils._replace_by_prefix(state, "a", "a")
+    got = utils._apply_to_tensors(lambda t: t + 1, {"a": [T.zeros(1)], "b": (2, T.ones(1))})
+    assert got["a"][0].item() == 1.0 and got["b"][0] == 2 and got["b"][1].item() == 2.0
+    utils._p_assert(True, "not printed")
+    with pytest.raises(AssertionError, match="printed"):
+        utils._p_assert(False, "printed")
+    assert capsys.readouterr().out == "printed\n"
+
+
+def test_cases_compare_tensors() -> None:
+    common = importlib.import_module("shmtensor.testing._internal.common_utils")
+
+    class Case(common.TestCase):  # type: ignore[misc]
+        def test_equal(self) -> None:
+            same = self.assertEqual
+            same(T.ones(2), T.ones(2) + 1e-8)
+            same({"a": [T.ones(1)]}, {"a": [T.ones(1)]})
+            same("a", "a")
+
+        def test_unequal(self) -> None:
+            same = self.assertEqual
+            same(T.ones(2), T.zeros(2))
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert (result.testsRun, len(result.failures), len(result.errors)) == (2, 1, 0)
+    with common.freeze_rng_state():
+        first = T.rand(1)
+    assert T.equal(first, T.rand(1))

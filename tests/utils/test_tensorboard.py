@@ -1,0 +1,99 @@
+"""`utils.tensorboard`: what is in the files that it writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shmtensor as T
+
+
+@pytest.mark.check
+def test_without_the_package_the_import_says_what_to_do() -> None:
+    text = "import sys; sys.modules['tensorboard'] = None; import shmtensor.utils.tensorboard"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert "ModuleNotFoundError: utils.tensorboard needs the package tensorboard" in done.stderr
+
+
+def _events(folder: Path) -> list[Any]:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    (path,) = folder.glob("events.out.*")
+    return list(loader.LegacyEventFileLoader(str(path)).Load())
+
+
+@pytest.fixture
+def writer_class() -> Any:
+    pytest.importorskip("tensorboard")
+    from shmtensor.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter
+
+
+def test_scalars(tmp_path: Path, writer_class: Any) -> None:
+    with writer_class(tmp_path) as writer:
+        writer.add_scalar("loss", T.tensor(1.5), 3, walltime=5.0)
+        writer.add_scalar("loss", 2, 4, new_style=True)
+        writer.add_scalars("both", {"a": 1, "b": 2}, 7)
+        with pytest.raises(NotImplementedError, match="NoneType"):
+            writer.add_scalar("loss", None)
+        with pytest.raises(ValueError, match="one number"):
+            writer.add_scalar("loss", T.ones(2))
+    first, old, new = _events(tmp_path)
+    assert first.file_version == "brain.Event:2"
+    assert (old.step, old.wall_time) == (3, 5.0)
+    assert (old.summary.value[0].tag, old.summary.value[0].simple_value) == ("loss", 1.5)
+    assert list(new.summary.value[0].tensor.float_val) == [2.0]
+    assert _events(tmp_path / "both_b")[1].summary.value[0].simple_value == 2.0
+
+
+def test_histograms(tmp_path: Path, writer_class: Any) -> None:
+    with writer_class(tmp_path) as writer:
+        writer.add_histogram("h", T.arange(10.0), 1, bins=4)
+        writer.add_histogram("h", T.tensor([1.0, 1.0, 5.0]), 1)
+        with pytest.raises(ValueError, match="no element"):
+            writer.add_histogram("h", T.zeros(0))
+    _, four, default = (event.summary for event in _events(tmp_path))
+    histo = four.value[0].histo
+    assert (histo.min, histo.max, histo.num) == (0.0, 9.0, 10.0)
+    assert (histo.sum, histo.sum_squares) == (45.0, 285.0)
+    assert list(histo.bucket_limit) == [0.0, 2.25, 4.5, 6.75, 9.0]
+    assert list(histo.bucket) == [0.0, 3.0, 2.0, 2.0, 3.0]
+    assert sum(default.value[0].histo.bucket) == 3.0
+
+
+def test_texts_and_hyperparameters(tmp_path: Path, writer_class: Any) -> None:
+    with writer_class(tmp_path) as writer:
+        writer.add_text("note", "hi", 2)
+        writer.add_hparams({"lr": 0.5, "kind": "sgd"}, {"acc": 3.0}, run_name="run")
+        with pytest.raises(TypeError, match="dict"):
+            writer.add_hparams([], {})
+        with pytest.raises(ValueError, match="lr is a list"):
+            writer.add_hparams({"lr": [1]}, {}, run_name="other")
+        with pytest.raises(NotImplementedError, match="add_graph"):
+            writer.add_graph(T.nn.ReLU())
+    value = _events(tmp_path)[1].summary.value[0]
+    assert value.tag == "note/text_summary" and list(value.tensor.string_val) == [b"hi"]
+    tags = [event.summary.value[0].tag for event in _events(tmp_path / "run")[1:]]
+    assert tags == [
+        "_hparams_/experiment",
+        "_hparams_/session_start_info",
+        "_hparams_/session_end_info",
+        "acc",
+    ]
+
+
+def test_pictures(tmp_path: Path, writer_class: Any) -> None:
+    pytest.importorskip("PIL")
+    with writer_class(tmp_path) as writer:
+        writer.add_image("one", T.zeros(3, 2, 5))
+        writer.add_images("many", T.zeros(9, 1, 2, 5))
+        with pytest.raises(ValueError, match="does not fit"):
+            writer.add_image("one", T.zeros(2, 5))
+    one, many = (event.summary.value[0].image for event in _events(tmp_path)[1:])
+    assert (one.height, one.width, one.colorspace) == (2, 5, 3)
+    assert (many.height, many.width) == (4, 40)
+    assert one.encoded_image_string.startswith(b"\x89PNG")
