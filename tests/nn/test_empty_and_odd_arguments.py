@@ -157,3 +157,14 @@ def test_constants_name_attributes() -> None:
     for layer in layers:
         for name in layer.__constants__:
             getattr(layer, name)
+
+
+def test_attention_without_weights_takes_padding_alone() -> None:
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x, y = st.randn(3, 4, 8), st.randn(3, 5, 8)
+    hidden = st.tensor([[False] * 5, [False, True] * 2 + [False], [True] * 4 + [False]])
+    for mask in (None, st.zeros(4, 5), st.zeros(6, 4, 5)):
+        options = {"key_padding_mask": hidden, "attn_mask": mask}
+        alone, none = attention(x, y, y, need_weights=False, **options)
+        both, _ = attention(x, y, y, **options)
+        assert none is None and st.allclose(alone, both, atol=1e-6)

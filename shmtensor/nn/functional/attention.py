@@ -203,7 +203,7 @@ def _attend(
     batch, head_dim = q.size(0) // num_heads, q.size(2)
     if mask is not None:
         plain = mask.size(0) == 1
-        mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, q.size(1), k.size(1))
+        mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, mask.size(1), k.size(1))
     q, k, v = (t.view(batch, num_heads, t.size(1), head_dim) for t in (q, k, v))
     return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal).permute(2, 0, 1, 3)
 
