@@ -356,8 +356,6 @@ def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:
 
 def _dtype_name(dtype: Any) -> str:
     """Return the name of a dtype of ours, torch's or NumPy's; empty for anything else."""
-    if isinstance(dtype, str):
-        return dtype if dtype in DTYPES else ""
     if isinstance(dtype, (_C.dtype, loaded("torch", "dtype"))) and dtype is not None:
         return str(dtype).rpartition(".")[2]
     of_numpy = loaded("numpy", "dtype")

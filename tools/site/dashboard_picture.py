@@ -33,7 +33,7 @@ PROGRAMS = {
     "camera.py": """
 frames = s.Topic("frames")
 while True:
-    with frames.loan(480, 640, dtype="uint8") as frame: frame.fill_(7)
+    with frames.loan(480, 640, dtype="uint8", as_="numpy") as frame: frame.fill(7)
     time.sleep(1 / 60)
 """,
     "viewer.py": """
