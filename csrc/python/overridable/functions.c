@@ -65,6 +65,8 @@ static PyObject* overridable_vectorcall(PyObject* self, PyObject* const* args, s
   return f->call(f->function, args, nargsf, kwnames);
 }
 
+/* There is no tp_clear: a cycle goes through the function's module, whose dict is cleared, and until the end of its life
+ * the object can be called. */
 static int overridable_traverse(PyObject* self, visitproc visit, void* arg) {
   overridable* f = (overridable*)self;
   Py_VISIT(Py_TYPE(self));
@@ -74,19 +76,14 @@ static int overridable_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-static int overridable_clear(PyObject* self) {
-  overridable* f = (overridable*)self;
-  Py_CLEAR(f->function);
-  Py_CLEAR(f->straight);
-  Py_CLEAR(f->answer);
-  return 0;
-}
-
 static void overridable_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  if (((overridable*)self)->weak_references) PyObject_ClearWeakRefs(self);
-  (void)overridable_clear(self);
+  overridable* f = (overridable*)self;
+  if (f->weak_references) PyObject_ClearWeakRefs(self);
+  Py_XDECREF(f->function);
+  Py_XDECREF(f->straight);
+  Py_XDECREF(f->answer);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -151,11 +148,11 @@ static PyMemberDef overridable_members[] = {
 
 static PyType_Slot overridable_slots[] = {
     {Py_tp_new, overridable_new},           {Py_tp_dealloc, overridable_dealloc},
-    {Py_tp_traverse, overridable_traverse}, {Py_tp_clear, overridable_clear},
-    {Py_tp_call, PyVectorcall_Call},        {Py_tp_repr, overridable_repr},
-    {Py_tp_descr_get, overridable_get},     {Py_tp_getattro, overridable_getattro},
-    {Py_tp_setattro, overridable_setattro}, {Py_tp_methods, overridable_methods},
-    {Py_tp_members, overridable_members},   {0, NULL},
+    {Py_tp_traverse, overridable_traverse}, {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, overridable_repr},         {Py_tp_descr_get, overridable_get},
+    {Py_tp_getattro, overridable_getattro}, {Py_tp_setattro, overridable_setattro},
+    {Py_tp_methods, overridable_methods},   {Py_tp_members, overridable_members},
+    {0, NULL},
 };
 
 static PyType_Spec overridable_spec = {.name = "shmtensor._C._Overridable",
