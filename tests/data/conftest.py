@@ -24,15 +24,19 @@ def _children() -> set[int]:
     """Processes that this one has started, but for helpers that stay until it ends."""
     found = set()
     for task in os.listdir("/proc/self/task"):
-        pids = Path(f"/proc/self/task/{task}/children").read_text().split()
-        for pid in map(int, pids):
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except FileNotFoundError:
-                continue
-            if not any(name in command for name in _HELPERS):
+        for pid in map(int, (_read(f"/proc/self/task/{task}/children") or b"").split()):
+            command = _read(f"/proc/{pid}/cmdline")
+            if command is not None and not any(name in command for name in _HELPERS):
                 found.add(pid)
     return found
+
+
+def _read(path: str) -> bytes | None:
+    """What a file of a thread or process says; None if that is gone."""
+    try:
+        return Path(path).read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _descriptors() -> set[str]:
