@@ -62,7 +62,7 @@ from common.serving import Jobs, Server
 import shmtensor
 from shmtensor import multiprocessing, nn, optim
 from shmtensor.errors import NotPublishedError, ServerLostError, WaitTimeoutError
-from shmtensor.service import Event, Request, Service
+from shmtensor.service import Request, Service
 
 GOAL = 0.95  # of the last version's answers are right
 NAME = "digits"  # the model
@@ -291,7 +291,7 @@ class Office:
     def __init__(self, options: argparse.Namespace, arrays: tuple[Any, ...]) -> None:
         self._service = Service(options.service)
         self._reports = self._service.Queue(REPORTS, as_="numpy")
-        self._orders: list[Event] = [self._service.Event(n) for n in (STOP_ASKING, STOP_SERVING)]
+        self._orders = [self._service.Event(n) for n in (STOP_ASKING, STOP_SERVING)]
         images, labels, expected = arrays
         setup = {
             "images": images,
