@@ -65,8 +65,8 @@ static PyObject* overridable_vectorcall(PyObject* self, PyObject* const* args, s
   return f->call(f->function, args, nargsf, kwnames);
 }
 
-/* There is no tp_clear: a cycle goes through the function's module, whose dict is cleared, and until the end of its life
- * the object can be called. */
+/* There is no tp_clear: a cycle goes through the function's module, whose dict is cleared, and until its end the object
+ * can be called. */
 static int overridable_traverse(PyObject* self, visitproc visit, void* arg) {
   overridable* f = (overridable*)self;
   Py_VISIT(Py_TYPE(self));
