@@ -12,15 +12,16 @@ from shmtensor.multiprocessing.queues import _MessagePickler
 
 __all__ = ["name_own_in_messages"]
 
-_NAMED = (type, FunctionType, BuiltinFunctionType)
+_NAMED: tuple[type, ...] = (type, FunctionType, BuiltinFunctionType)
 #: Their objects are found by name.
-_CONSTANTS = (_C.dtype, _C.layout, _C.memory_format)
+_CONSTANTS: tuple[type, ...] = (_C.dtype, _C.layout, _C.memory_format)
 
 
 def _reduce(obj: Any) -> Any:
     """Return how an object goes into a message."""
+    named: Any = obj
     if isinstance(obj, _NAMED):
-        module, name = obj.__module__, obj.__qualname__
+        module, name = named.__module__, named.__qualname__
     elif isinstance(obj, _CONSTANTS):
         module, name = THEIRS, str(obj).rpartition(".")[2]
     else:

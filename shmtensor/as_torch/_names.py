@@ -56,7 +56,7 @@ _KEPT = frozenset(
     }
 )
 
-_NAMED = (type, FunctionType, BuiltinFunctionType)
+_NAMED: tuple[type, ...] = (type, FunctionType, BuiltinFunctionType)
 _WRAPPERS = (staticmethod, classmethod)
 
 

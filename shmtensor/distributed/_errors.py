@@ -37,5 +37,6 @@ class QueueEmptyError(DistStoreError):
     """A queue of a store is empty."""
 
 
+_class: type[DistError]
 for _class in (DistError, DistBackendError, DistNetworkError, DistStoreError, QueueEmptyError):
     _class.__module__ = "shmtensor.distributed"

@@ -21,7 +21,6 @@ _SUBMODULES = (
     "model_zoo",
     "module_tracker",
     "safetensors",
-    "tensorboard",
     "weak",
 )
 

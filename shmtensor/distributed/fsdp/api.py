@@ -6,7 +6,7 @@ Source:
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum
 
 from shmtensor._core._not_offered import unavailable_class
 from shmtensor.distributed.fsdp._what import WHAT
@@ -25,23 +25,23 @@ globals().update({name: unavailable_class(name, __name__, WHAT) for name in _CLA
 class ShardingStrategy(Enum):
     """Which tensors would be in parts."""
 
-    FULL_SHARD = auto()
-    SHARD_GRAD_OP = auto()
-    NO_SHARD = auto()
-    HYBRID_SHARD = auto()
-    _HYBRID_SHARD_ZERO2 = auto()
+    FULL_SHARD = 1
+    SHARD_GRAD_OP = 2
+    NO_SHARD = 3
+    HYBRID_SHARD = 4
+    _HYBRID_SHARD_ZERO2 = 5
 
 
 class BackwardPrefetch(Enum):
     """When the next parameters would be gathered in the backward pass."""
 
-    BACKWARD_PRE = auto()
-    BACKWARD_POST = auto()
+    BACKWARD_PRE = 1
+    BACKWARD_POST = 2
 
 
 class StateDictType(Enum):
     """What form a state dict would have."""
 
-    FULL_STATE_DICT = auto()
-    LOCAL_STATE_DICT = auto()
-    SHARDED_STATE_DICT = auto()
+    FULL_STATE_DICT = 1
+    LOCAL_STATE_DICT = 2
+    SHARDED_STATE_DICT = 3

@@ -6,7 +6,7 @@ Source:
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 from shmtensor._core._not_offered import unavailable_class
@@ -24,5 +24,5 @@ FullyShardedDataParallel: Any = unavailable_class(
 class OptimStateKeyType(Enum):
     """What would name the states of an optimizer."""
 
-    PARAM_NAME = auto()
-    PARAM_ID = auto()
+    PARAM_NAME = 1
+    PARAM_ID = 2
