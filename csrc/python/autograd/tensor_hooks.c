@@ -29,14 +29,8 @@ PyObject* shmt__py_tensor_hooks(const shmt_tensor* t) {
   return Py_NewRef(h ? (PyObject*)h->ctx : Py_None);
 }
 
-/* Append the hook that calls the functions of a dict. list: of a leaf that does not (yet) require a gradient, NULL for
- * other tensors. */
-static int add_dict(shmt_tensor* t, shmt__hook** list, PyObject* hooks) {
-  shmt__hook* h = NULL;
-  shmt_status status = list ? shmt__hooks_add(list, SHMT_HOOK_TENSOR, 0, shmt__py_call_hook_dict, Py_NewRef(hooks),
-                                              shmt__py_drop_object, &h)
-                            : shmt__tensor_add_hook(t, SHMT_HOOK_TENSOR, shmt__py_call_hook_dict, Py_NewRef(hooks),
-                                                    shmt__py_drop_object, &h);
+/* The end of adding a hook that has a reference to hooks. */
+static int added(shmt_status status, shmt__hook* h, PyObject* hooks) {
   if (status == SHMT_OK) {
     shmt__hook_release(h);
     return 0;
@@ -46,17 +40,22 @@ static int add_dict(shmt_tensor* t, shmt__hook** list, PyObject* hooks) {
   return -1;
 }
 
+/* Append the hook that calls the functions of a dict. list: of a leaf that does not (yet) require a gradient, NULL for
+ * other tensors. */
+static int add_dict(shmt_tensor* t, shmt__hook** list, PyObject* hooks) {
+  shmt__hook* h = NULL;
+  shmt_status status = list ? shmt__hooks_add(list, SHMT_HOOK_TENSOR, 0, shmt__py_call_hook_dict, Py_NewRef(hooks),
+                                              shmt__py_drop_object, &h)
+                            : shmt__tensor_add_hook(t, SHMT_HOOK_TENSOR, shmt__py_call_hook_dict, Py_NewRef(hooks),
+                                                    shmt__py_drop_object, &h);
+  return added(status, h, hooks);
+}
+
 int shmt__py_add_hook_dict(shmt_node* n, PyObject* hooks) {
   shmt__hook* h = NULL;
   shmt_status status = shmt__node_add_hook(n, SHMT_HOOK_TENSOR, 0, shmt__py_call_hook_dict, Py_NewRef(hooks),
                                            shmt__py_drop_object, &h);
-  if (status == SHMT_OK) {
-    shmt__hook_release(h);
-    return 0;
-  }
-  Py_DECREF(hooks);
-  shmt__py_raise(status);
-  return -1;
+  return added(status, h, hooks);
 }
 
 /* The dict of t's hooks, made when there is none. New reference. */
