@@ -68,7 +68,7 @@ import shmtensor._torch.cuda.amp, shmtensor._torch.backends.cudnn
 assert torch.cuda is shmtensor.cuda is shmtensor._torch.cuda and Tensor is torch.Tensor
 assert amp is shmtensor._torch.cuda.amp and cudnn is shmtensor._torch.backends.cudnn
 assert torch._utils is shmtensor._core._utils and torch._dynamo is shmtensor._torch._dynamo
-assert amp.autocast.__module__ == "shmtensor.cuda.amp.autocast_mode"
+assert amp.autocast.__module__ == "torch.cuda.amp.autocast_mode"
 """
 _WITHOUT_IMPORT = """
 import sys, shmtensor

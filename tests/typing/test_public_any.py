@@ -50,7 +50,6 @@ _TALK = {
     "service.Delivery.__init__(claim: Any)",
     "service.Loan.__init__(topic: Topic[Any])",
     "service.Loan.__init__(value: Any)",
-    "service.Request.__init__(request: Any)",
     "service.Subscription.__init__(ring: Any)",
 }
 _OF_MULTIPROCESSING = "adoption context modes pool queue queues reductions spawn".split()

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -98,7 +100,7 @@ def _message_of(data: dict[str, Any]) -> tuple[Any, int]:
     return message, int(message["extraInfo"]["timestamp"])
 
 
-class ChildFailedError(Exception):
+class ChildFailedError(ShmTensorError):
     """Workers have failed. The first one says why.
 
     Args:
