@@ -25,7 +25,7 @@ _PAGE = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
 # Importing the first makes "torch" mean this package, for good; the other needs a package.
 _NOT_IMPORTED = ("shmtensor.as_torch", "shmtensor.utils.tensorboard")
 #: Modules of names for what is not here; the page names them together.
-_STAND_INS = ("jit", "onnx", "package", "cuda", "mtia", "_dynamo")
+_STAND_INS = ("jit", "fx", "onnx", "package", "cuda", "mtia", "_dynamo")
 
 
 def _public_modules(package: ModuleType) -> Iterator[ModuleType]:
