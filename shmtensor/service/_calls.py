@@ -254,8 +254,8 @@ class Request(_C._Request):
         """
         if isinstance(error, str):
             return self._answer(error, True)
-        lines = traceback.format_exception(type(error), error, error.__traceback__)
-        facts = (_as_utf8(f"{type(error).__name__}: {error}"), _as_utf8("".join(lines)))
+        told = traceback.TracebackException.from_exception(error)  # also of one without a text
+        facts = (_as_utf8(f"{type(error).__name__}: {told}"), _as_utf8("".join(told.format())))
         pickled = _pickled(error) if self._takes_pickles else None
         return self._answer((*facts, pickled), True)
 

@@ -29,6 +29,9 @@ from shmtensor.service import Service, wait_any
 _SERVER = """
 import os, sys, time, shmtensor as T
 from shmtensor.service import Service
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("there is no text")
 server = Service(sys.argv[1]).Server("double")
 print("open", flush=True)
 for request in server:
@@ -38,6 +41,8 @@ for request in server:
             os.kill(os.getpid(), 9)
         if value == "raise":
             raise ValueError("it is bad", 3)
+        if value == "raise the unprintable":
+            raise Unprintable
         if value == "sleep":
             print("asleep", flush=True)
             while request.is_wanted:
@@ -85,6 +90,15 @@ def test_errors_reach_the_caller(service: Service, server: programs.Program) -> 
         service.Client("own").call(1)
     thread.join()
     assert client.call(1) == 2, "the server goes on"
+
+
+def test_an_exception_without_a_text_reaches_the_caller(
+    service: Service, server: programs.Program
+) -> None:
+    client = service.Client("double")
+    with pytest.raises(RemoteError, match="Unprintable: <exception str.. failed>"):
+        client.call("raise the unprintable", timeout=60)
+    assert client.call(3, timeout=60) == 6
 
 
 @pytest.mark.parametrize("how", ["call", "acall", "submit"])
