@@ -239,7 +239,10 @@ def test_the_newest_version_and_the_next_calls_arrive_after_a_cut(machines: Both
     there.do("future = f.submit('wait')")
     assert here.get("taken.wait()")
     cut(here, there)
-    lost = ("ServerLostError", "the link to the other machine is lost")
+    lost = (
+        "ServerLostError",
+        "the link to the other machine is lost: its bridge has gone, or cannot be reached",
+    )
     assert there.get("error_of(future.result)") == lost
     assert there.get("error_of(lambda: f.call(6))") == lost
     here.until("not held[0].is_wanted")
