@@ -24,9 +24,12 @@ RUNTIMES = {
 }
 BUILDS = {"asan": "asan", "leaks": "asan", "tsan": "tsan"}
 OPTIONS = {
-    # Python keeps much alive until exit; leaks of our own are counted by the tests.
+    # Python keeps much alive until exit; leaks of our own are counted by the tests. To note 30 frames of each
+    # allocation, as it would, takes a fifth of the time.
     "asan": {
-        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:allocator_may_return_null=1",
+        "ASAN_OPTIONS": (
+            "detect_leaks=0:halt_on_error=1:allocator_may_return_null=1:malloc_context_size=6"
+        ),
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     },
     "leaks": {
