@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name "*.h" -o -name "*.hpp" -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check oracle lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
+.PHONY: help demo prepare test check oracle lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -75,6 +75,9 @@ $(STAMP)/built: $(STAMP)/install $(SOURCES)
 	@touch $@
 
 build: $(STAMP)/built
+
+# Everything that the checks need. Installations into one environment must not run at once, as checks may.
+prepare: $(STAMP)/built $(STAMP)/lint-extra $(STAMP)/docs-extra $(STAMP)/test-extra
 
 demo: $(STAMP)/built
 	@$(BIN)/python examples/hogwild.py --workers $(WORKERS)
