@@ -12,7 +12,7 @@ from typing import Any
 from parity_derivatives import grad, gradgrad, jvp
 from parity_errors import error, message
 from parity_forms import alias, inplace, method, operator, out, outcast, view
-from parity_results import forward, meta, noncontig, strides
+from parity_results import empty, forward, meta, noncontig, strides
 from parity_values import Outcome
 
 RUN: dict[str, Callable[[Any, Any], Outcome]] = {
@@ -26,6 +26,7 @@ RUN: dict[str, Callable[[Any, Any], Outcome]] = {
     "inplace": inplace,
     "out": out,
     "outcast": outcast,
+    "empty": empty,
     "meta": meta,
     "view": view,
     "alias": alias,

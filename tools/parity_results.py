@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from parity_calls import call_ours, reference, seeded
 from parity_compare import compare
 from parity_values import Outcome, find, ours, tensors
@@ -38,6 +39,51 @@ def noncontig(op: Any, sample: Any) -> Outcome:
     except RuntimeError:
         return "-"
     return forward(op, apart)
+
+
+def _sizes(sample: Any) -> set[int]:
+    given = tensors((sample.input, sample.args, sample.kwargs))
+    return {n for t in given for n in t.shape if n}
+
+
+def _without(sample: Any, size: int) -> Any:
+    """The sample with every dimension of a size cut to none."""
+
+    def cut(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        kept = tuple(slice(0 if n == size else None) for n in value.shape)
+        return value.detach()[kept].clone()
+
+    return sample.transform(cut)
+
+
+def empty(op: Any, sample: Any) -> Outcome:
+    """Tensors without elements: what torch takes gives the same, what it refuses is refused."""
+    outcome: Outcome = "-"
+    for size in sorted(_sizes(sample)):
+        less = _without(sample, size)
+        shapes = [tuple(t.shape) for t in tensors((less.input, less.args, less.kwargs))]
+        refusal: Exception | None = None
+        try:
+            expected = reference(op, less)
+        except Exception as error:
+            refusal = error
+        try:
+            result = call_ours(find(op), less)
+        except Exception as error:
+            if refusal is None:
+                return f"{shapes}: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            if not isinstance(error, type(refusal)):
+                return f"{shapes}: {type(error).__name__}, torch {type(refusal).__name__}"
+            outcome = None
+            continue
+        if refusal is not None:
+            return f"{shapes}: taken, torch: {' '.join(str(refusal).split())[:120]}"
+        if wrong := compare(op, less, result, expected):
+            return f"{shapes}: {wrong}"
+        outcome = None
+    return outcome
 
 
 def meta(op: Any, sample: Any) -> Outcome:

@@ -127,6 +127,10 @@ static inline bool shmt__same_ints(shmt_ints a, shmt_ints b) {
     if (a.data[i] != b.data[i]) return false;
   return true;
 }
+/* memcpy may not be given the NULL of an empty list. */
+static inline void shmt__copy_ints(int64_t* to, shmt_ints from) {
+  for (int64_t i = 0; i < from.len; i++) to[i] = from.data[i];
+}
 static inline bool shmt__same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
   return shmt__same_ints(shmt__tensor_sizes(a), shmt__tensor_sizes(b));
 }

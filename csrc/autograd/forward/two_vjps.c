@@ -95,10 +95,11 @@ static shmt_status replace_all(const shmt__jvp_call* c, bool recorded, inputs* i
       const shmt_tensors list = c->args[i].v.tensors;
       shmt_tensor** fresh = in->lists[i] = calloc((size_t)list.len + 1, sizeof *fresh);
       SHMT_REQUIRE(fresh, SHMT_E_NOMEM, "out of memory for a list of tensors");
-      memcpy(fresh, list.data, (size_t)list.len * sizeof *fresh);
       in->args[i].v.tensors = (shmt_tensors){fresh, list.len};
-      for (int64_t k = 0; k < list.len; k++)
+      for (int64_t k = 0; k < list.len; k++) {
+        fresh[k] = list.data[k];
         if (t->v.tensors.data[k]) SHMT_TRY(replace(in, list.data[k], t->v.tensors.data[k], recorded, &fresh[k]));
+      }
     }
   }
   return SHMT_OK;

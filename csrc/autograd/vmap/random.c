@@ -99,7 +99,7 @@ static shmt_status draw_sizes(shmt__batch_call* c, int size) {
   shmt_value before = c->values[size];
   const shmt_ints list = before.v.ints;
   SHMT_REQUIRE(list.len < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "vmap: tensor has too many (>%d) dims", SHMT_MAX_DIMS);
-  memcpy(sizes + 1, list.data, (size_t)list.len * sizeof *sizes);
+  shmt__copy_ints(sizes + 1, list);
   c->values[size].v.ints = (shmt_ints){sizes, list.len + 1};
   shmt_status status = shmt__batch_call_self(c);
   c->values[size] = before;

@@ -95,7 +95,7 @@ static shmt_status prefix_sizes(shifted* s, shmt_value* v, int64_t size) {
   int64_t* list = s->lists[s->n_lists++];
   SHMT_REQUIRE(v->v.ints.len < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "vmap: tensor has too many (>%d) dims", SHMT_MAX_DIMS);
   list[0] = size;
-  memcpy(list + 1, v->v.ints.data, (size_t)v->v.ints.len * sizeof *list);
+  shmt__copy_ints(list + 1, v->v.ints);
   v->v.ints = (shmt_ints){list, v->v.ints.len + 1};
   return SHMT_OK;
 }
@@ -318,7 +318,9 @@ shmt_status shmt__batch_merge(shmt__batch_call* c) {
     if (!is_one_of(c->op->schema->args[i].name, size_names) || v->tag != SHMT_VALUE_INTS || v->v.ints.len < rank)
       continue;
     if (strcmp(c->op->schema->args[i].name, "strides") == 0) continue;
-    memcpy(list, v->v.ints.data, (size_t)v->v.ints.len * sizeof *list);
+    SHMT_REQUIRE(v->v.ints.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "%s: %s has %lld sizes, the most are %d",
+                 c->op->schema->name, c->op->schema->args[i].name, (long long)v->v.ints.len, SHMT_MAX_DIMS);
+    shmt__copy_ints(list, v->v.ints);
     list[0] *= c->batch_size;
     v->v.ints.data = list;
   }

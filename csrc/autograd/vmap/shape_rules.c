@@ -63,7 +63,7 @@ shmt_status shmt__batch_grow(shmt__batch_call* c) {
   SHMT_TRY(shmt__batch_to_front(c, 0));
   SHMT_TRY(shmt__batch_pad_rank(c, 0, (int)list.len));
   grown[0] = repeats ? 1 : c->batch_size;
-  memcpy(grown + 1, list.data, (size_t)list.len * sizeof *grown);
+  shmt__copy_ints(grown + 1, list);
   c->values[1].v.ints = (shmt_ints){grown, list.len + 1};
   return shmt__batch_call_self(c);
 }
@@ -79,8 +79,8 @@ shmt_status shmt__batch_as_strided(shmt__batch_call* c) {
   shmt_tensor* t = shmt__batch_tensor(c, 0);
   sizes[0] = c->batch_size;
   strides[0] = t->strides[0];
-  memcpy(sizes + 1, size.data, (size_t)size.len * sizeof *sizes);
-  memcpy(strides + 1, stride.data, (size_t)size.len * sizeof *strides);
+  shmt__copy_ints(sizes + 1, size);
+  shmt__copy_ints(strides + 1, stride);
   c->values[1].v.ints = (shmt_ints){sizes, size.len + 1};
   c->values[2].v.ints = (shmt_ints){strides, size.len + 1};
   return shmt__batch_call_self(c);
