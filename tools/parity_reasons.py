@@ -19,6 +19,21 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     (r"sparse\..*|to_sparse", _ANY, _ANY, "no sparse tensors"),
     (r"torch\._scaled_mm.*", _ANY, _ANY, "no float8 dtypes"),
     (_ANY, _ANY, "float8.*", "no float8 dtypes"),
+    (r"fft\..*|stft|istft", "empty", _ANY, "torch's library cannot transform nothing"),
+    (
+        r"addmv|nn\.functional\.(conv[12]d|pixel_unshuffle|scaled_dot_product_attention)",
+        "empty",
+        _ANY,
+        "torch's result has another shape than the operator's",
+    ),
+    (
+        r"nn\.functional\.(conv_transpose.*|batch_norm|instance_norm|embedding|embedding_bag)",
+        "empty",
+        _ANY,
+        "torch refuses",
+    ),
+    (r"_segment_reduce.*", "empty", _ANY, "torch reads outside of the data, or refuses"),
+    ("lu_unpack", "empty", _ANY, "more pivots than rows"),
     ("matrix_exp", "forward", "float16|bfloat16", "torch overflows; calculated in float32 here"),
     (
         r"(special\.)?polygamma.*",

@@ -245,25 +245,24 @@ def svd_lowrank(
 
     Args:
         A: ``(..., m, n)``.
-        q: How many, somewhat above the rank that is looked for.
+        q: How many, somewhat above the rank that is looked for; at most m or n are found.
         niter: Rounds of refinement.
         M: What is subtracted from *A* first; broadcasts.
 
     Returns:
-        U ``(..., m, q)``, S ``(..., q)`` and V ``(..., n, q)``.
+        U ``(..., m, k)``, S ``(..., k)`` and V ``(..., n, k)`` with k = min(q, m, n).
 
     Raises:
-        ValueError: *q* is not between 0 and min(m, n).
+        RuntimeError: *q* is negative.
 
     Source:
         torch.svd_lowrank.
     """
     m, n = A.shape[-2:]
     q = 6 if q is None else q
-    if not 0 <= q <= min(m, n):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
-        )
+    if q < 0:
+        raise RuntimeError(f"svd_lowrank(): q must not be negative, got {q}")
+    q = min(q, m, n)
     if M is not None:
         A = A - M.broadcast_to(A.shape)
     if m < n:

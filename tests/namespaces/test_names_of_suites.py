@@ -38,13 +38,11 @@ def test_classes_of_what_is_missing_have_no_instances(module: str, name: str) ->
 def test_functions_of_what_is_missing_refuse() -> None:
     wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
     autograd = importlib.import_module("shmtensor.distributed.autograd")
-    per_sample = importlib.import_module("shmtensor.nn.utils._per_sample_grad")
     for function in (
         wrap.transformer_auto_wrap_policy,
         wrap.size_based_auto_wrap_policy,
         autograd.backward,
         importlib.import_module("shmtensor.distributed._tensor.experimental").implicit_replication,
-        per_sample.call_for_per_sample_grads,
     ):
         with pytest.raises(NotImplementedError):
             function(T.nn.Linear(1, 1))

@@ -405,3 +405,9 @@ def test_fold_of_bools_is_true_where_any_part_is():
     columns = sh.tensor([[[True, False], [False, False]]])
     folded = F.fold(columns, (1, 3), (1, 2))
     assert folded.tolist() == [[[[True, False, False]]]]
+
+
+def test_bilinear_has_as_many_outputs_as_its_weight_and_none_without() -> None:
+    none = F.bilinear(sh.ones(2, 3), sh.ones(2, 4), sh.ones(0, 3, 4), sh.ones(0))
+    assert none.shape == (2, 0)
+    assert F.bilinear(sh.ones(3), sh.ones(4), sh.ones(0, 3, 4)).shape == (0,)

@@ -15,6 +15,7 @@ from pathlib import Path
 import native
 from native_ring import (
     ALONE,
+    BUSY,
     DONE,
     EMPTY,
     FOREVER,
@@ -40,7 +41,7 @@ def _serve(ring: Ring, family: int) -> None:
     while os.getppid() == family:
         request, n = _ReceivedMessage(), ctypes.c_uint32()
         result = ring._call("get", ctypes.byref(request), 1, ctypes.byref(n), wait=False)
-        if result == EMPTY:
+        if result in (EMPTY, BUSY):  # busy: the other server was killed with the lock
             time.sleep(1e-4)
             continue
         assert result == DONE, result

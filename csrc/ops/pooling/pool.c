@@ -1,5 +1,6 @@
 /* ops/pooling/pool.c -- max, average and adaptive pooling in one to three dimensions, and their gradients. */
 #include "base/scalar.h"
+#include "base/sizes.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
@@ -328,7 +329,7 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(like), grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    if (grad->numel > 0) {
+    if (grad->numel > 0 && result->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
       SHMT_TRY(
           shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
@@ -365,11 +366,11 @@ static shmt_status check_volume(const shmt__pool_args* s) {
 
 /* --- adaptive pooling ------------------------------------------------------------------------------ */
 
-/* Is it one average of each plane, for which mean() is faster? */
+/* Is it one average of each plane, for which mean() is faster, and which of no elements is NaN as well? */
 static bool is_global_average(const shmt_tensor* self, const shmt__pool_args* s) {
   bool is_one = shmt__is_floating(self->dtype);
 
-  for (int d = 0; d < 3; d++) is_one = is_one && s->out[d] == 1 && s->in[d] > 0;
+  for (int d = 0; d < 3; d++) is_one = is_one && s->out[d] == 1;
   return is_one;
 }
 
@@ -383,8 +384,15 @@ static shmt_status global_average(shmt_tensor* self, int n, shmt_tensor** out) {
   return SHMT_OK;
 }
 
+static bool is_all_ones(shmt_ints sizes) {
+  for (int64_t d = 0; d < sizes.len; d++)
+    if (sizes.data[d] != 1) return false;
+  return true;
+}
+
 static shmt_status fill_adaptive_args(const char* name, bool is_max, int n, shmt_ints input, shmt_ints output_size,
                                       shmt__pool_args* s, int64_t* sizes) {
+  const bool is_global_mean = !is_max && is_all_ones(output_size);
   *s = SHMT_POOL_IDENTITY;
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
@@ -400,13 +408,12 @@ static shmt_status fill_adaptive_args(const char* name, bool is_max, int n, shmt
     SHMT_REQUIRE(want >= 0, SHMT_E_RUNTIME, "%s: elements of output_size must be greater than or equal to 0 but "
                  "received %s", name, shmt__ints_text(output_size, (char[256]){0}, 256));
     s->in[k] = input.data[input.len - n + d];
-    SHMT_REQUIRE(s->in[k] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, "
-                 "but input has sizes %s", name, shmt__ints_text(input, (char[256]){0}, 256));
-    SHMT_REQUIRE(
-        want < INT64_MAX / 4 &&
-                s->in[k]<INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large", name, want> s->in[k]
-            ? want
-            : s->in[k]);
+    SHMT_REQUIRE(s->in[k] > 0 || is_global_mean, SHMT_E_RUNTIME,
+                 "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with "
+                 "dimension %d being empty",
+                 name, shmt__ints_text(input, (char[256]){0}, 256), (int)input.len - n + d);
+    const int64_t larger = shmt__max_i64(want, s->in[k]);
+    SHMT_REQUIRE(larger < INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large", name, larger);
     s->out[k] = sizes[input.len - n + d] = want;
     s->kernel[k] = want > 0 ? s->in[k] / want + 1 : 1;
   }

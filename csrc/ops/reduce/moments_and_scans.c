@@ -62,11 +62,16 @@ static bool is_single(const shmt_tensor* self, uint64_t mask) {
   return true;
 }
 
-/* Warns as torch does when the divisor of a variance is 0 or negative. */
-static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_args* options) {
+/* How many elements each variance is of; 0 where there are no variances. */
+static int64_t n_observed(const shmt_tensor* self, uint64_t mask) {
   int64_t n = self->numel > 0;
   for (int d = 0; d < self->n_dims; d++)
     if (mask >> d & 1) n *= self->sizes[d];
+  return n;
+}
+
+/* Warns as torch does when the divisor of a variance is 0 or negative. */
+static shmt_status warn_of_few(const shmt_tensor* self, int64_t n, const shmt__var_args* options) {
   if (shmt__tensor_is_meta(self) || (double)n > options->correction) return SHMT_OK;
   return shmt__warn("%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
                     "(input numel divided by output numel).",
@@ -75,15 +80,16 @@ static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shm
 
 static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
                        bool root, shmt_tensor** out) {
-  const shmt__var_args options = {
-      .correction = correction.tag == SHMT_SCALAR_NONE ? 1 : shmt__scalar_to_double(correction),
-      .root = root};
+  shmt__var_args options = {.correction = correction.tag == SHMT_SCALAR_NONE ? 1 : shmt__scalar_to_double(correction),
+                            .root = root};
   uint64_t mask;
 
   SHMT_TRY(check_var(self));
   if (shmt__is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
-  SHMT_TRY(warn_of_few(self, mask, &options));
+  const int64_t n = n_observed(self, mask);
+  SHMT_TRY(warn_of_few(self, n, &options));
+  if (n == 0 && options.correction < 0) options.correction = 0; /* that of nothing is NaN, not 0 */
   /* As in torch, which has no kernel for a complex out= unless the result is one element or self is empty. */
   SHMT_REFUSE_DTYPE(*out && shmt__is_complex((*out)->dtype) && self->numel > 0 && !is_single(self, mask),
                     (*out)->dtype, root ? "std" : "var");

@@ -56,7 +56,9 @@ _BILINEAR_PRODUCTS = 1 << 14
 def _bilinear(rows1: Tensor, rows2: Tensor, weight: Tensor) -> Tensor:
     outputs, width1, width2 = weight.shape
     half = shmtensor.matmul(rows1, weight.permute(1, 0, 2).reshape(width1, outputs * width2))
-    return (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
+    return (half.view(rows1.size(0), outputs, width2) * rows2.unsqueeze(1)).sum(
+        -1, dtype=half.dtype
+    )
 
 
 @overridable(as_given=True)

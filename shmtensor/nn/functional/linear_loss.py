@@ -118,7 +118,7 @@ def _check(input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None) -> 
 
 def _logits(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``(C)``, ``(N, C)`` or ``(N, C, d_1, ...)``."""
-    flat = weight.reshape(-1, weight.shape[-1])
+    flat = weight.flatten(0, -2)
     scores = shmtensor.nn.functional.linear(input, flat, None if bias is None else bias.flatten())
     return scores.reshape([*input.shape[:-1], *weight.shape[:-1]])
 

@@ -171,14 +171,14 @@ def interpolate(
     _check_mode(input, mode)
     if align_corners is not None and not isinstance(align_corners, bool):
         raise TypeError(f"interpolate(): align_corners must be bool, not {align_corners!r}")
+    if mode == "area":
+        result: Tensor = _AREA[input.dim()](input, sizes)
+        return result
     if min(*sizes, *input.shape[1:]) <= 0:
         raise RuntimeError(
             "Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape)} and output sizes {sizes}"
         )
-    if mode == "area":
-        result: Tensor = _AREA[input.dim()](input, sizes)
-        return result
     if mode in ("nearest", "nearest-exact"):
         size = [*input.shape[:2], *sizes]
         result = _nn._resample(input, size, mode, False, [scale or 0.0 for scale in scales], False)

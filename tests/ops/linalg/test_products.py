@@ -169,8 +169,13 @@ def test_low_rank_factors() -> None:
     u, s, v = st.pca_lowrank(a, 2)
     centered = a - a.mean(0)
     np.testing.assert_allclose(((u * s) @ v.mT).numpy(), centered.numpy(), atol=1e-10)
+    shapes = [tuple(t.shape) for t in st.svd_lowrank(a, 7)]
+    assert shapes == [(8, 6), (6,), (6, 6)]
+    assert [tuple(t.shape) for t in st.svd_lowrank(st.zeros(0, 2))] == [(0, 0), (0,), (2, 0)]
+    with pytest.raises(RuntimeError, match="must not be negative, got -1"):
+        st.svd_lowrank(a, -1)
     with pytest.raises(ValueError, match="not greater than min"):
-        st.svd_lowrank(a, 7)
+        st.pca_lowrank(a, 7)
 
 
 def test_lu_of_the_old_form() -> None:

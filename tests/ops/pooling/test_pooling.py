@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -373,3 +374,25 @@ def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> Non
 )
 def test_second_derivatives(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
     assert st.autograd.gradgradcheck(function, tuple(_leaf(*s) for s in shapes))
+
+
+@pytest.mark.parametrize(
+    ("pool", "shape"),
+    [
+        (nnf.adaptive_avg_pool1d, (2, 3, 0)),
+        (nnf.adaptive_avg_pool2d, (2, 3, 0, 4)),
+        (nnf.adaptive_avg_pool3d, (3, 4, 0, 7)),
+    ],
+)
+def test_the_one_mean_of_no_elements_is_nan(pool: Any, shape: tuple[int, ...]) -> None:
+    x = st.zeros(shape, requires_grad=True)
+    result = pool(x, 1)
+    assert result.isnan().all() and tuple(result.shape[-2:])[-1] == 1
+    result.sum().backward()
+    assert x.grad.shape == x.shape
+    with pytest.raises(RuntimeError, match=r"with dimension \d being empty"):
+        pool(x, 2)
+
+
+def test_images_without_channels_are_resized_by_area() -> None:
+    assert nnf.interpolate(_Z(2, 0, 4, 4), size=(3, 2), mode="area").shape == (2, 0, 3, 2)

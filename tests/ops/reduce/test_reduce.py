@@ -404,3 +404,14 @@ def test_argmax_in_rows_of_one_run_and_of_several(dtype: str, n: int) -> None:
             assert places[[3, 4, 69]].tolist() == [n - 1, 0, n // 2]
         assert t.max(1).values.isnan().sum().item() == 3
         assert t.argmax(1)[5:69].tolist() == x.argmax(1)[5:69].tolist()
+
+
+@pytest.mark.parametrize("correction", [-5, -0.5, 0, 1])
+def test_the_variance_of_nothing_is_nan(correction: float) -> None:
+    nothing = shmtensor.zeros(0, 3)
+    for name in ("var", "std", "var_mean", "std_mean"):
+        for dim in (None, 0, (0, 1)):
+            results = getattr(shmtensor, name)(nothing, dim=dim, correction=correction)
+            for result in results if isinstance(results, tuple) else (results,):
+                assert result.isnan().all(), (name, dim)
+    assert shmtensor.var(nothing, dim=1, correction=correction).shape == (0,)
