@@ -177,7 +177,7 @@ def _session_lines(name: str, row: dict[str, Any], width: int, order: str) -> li
     limit = f" of {size_text(row['limit_bytes'])}" if row["limit_bytes"] else ""
     items = [
         count(row["n_clients"], "process"),
-        f"used {size_text(row['used_bytes'])} in {row['n_used']}",
+        f"used {size_text(row['used_bytes'])} in {count(row['n_used'], 'block')}",
         f"slabs {size_text(row['granted_bytes'])}{limit}",
         f"memory {size_text(row['resident_bytes'])}",
         f"leases {row['n_leases']} ({count(row['n_stranded'], 'block')} stranded)",

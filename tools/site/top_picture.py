@@ -62,11 +62,11 @@ def main() -> None:
         try:
             while "training" not in program.stdout.readline():
                 pass
-            text = _picture(str(program.pid), width=90, height=11)
+            text = _picture(str(program.pid), width=96, height=11)
         finally:
             program.terminate()
             program.communicate()
-    console = Console(record=True, width=90, file=io.StringIO())
+    console = Console(record=True, width=96, file=io.StringIO())
     console.print(text)
     svg = console.export_svg(title="shmtensor top", theme=DIMMED_MONOKAI, unique_id="top")
     # rich names a font of a public server; a reader's own will do.
