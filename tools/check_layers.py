@@ -49,6 +49,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("_core", "serialization"): "functions that torch's files name, asked for by such a file",
     ("autograd", "_functorch"): "gradcheck checks derivatives under vmap",
     ("multiprocessing", "utils"): "warns of hooks that are not sent",
+    ("nn", "func"): "gradients of single samples are those of a vmap",
     ("nn", "_torch"): "Module.compile takes the arguments of compile",
     ("optim", "service"): "a lock for steps in several processes, when there are some",
     ("serialization", "nn"): "classes that torch's files name",

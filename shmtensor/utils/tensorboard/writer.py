@@ -72,6 +72,18 @@ class FileWriter:
         """Do nothing: a closed writer of `SummaryWriter` is made anew."""
 
 
+def _refusing(name: str) -> Any:
+    def refuse(self: SummaryWriter, *args: Any, **kwargs: Any) -> NoReturn:
+        raise not_offered(
+            f"SummaryWriter.{name}() is not offered: it writes scalars, histograms, images, "
+            "figures, texts and hyperparameters"
+        )
+
+    refuse.__name__, refuse.__qualname__ = name, f"SummaryWriter.{name}"
+    refuse.__doc__ = "Raise NotImplementedError."
+    return refuse
+
+
 class SummaryWriter:
     """Writes scalars, histograms, images, texts and hyperparameters for TensorBoard.
 
@@ -354,25 +366,16 @@ class SummaryWriter:
     ) -> None:
         self.close()
 
-    def _refuse(self, name: str) -> NoReturn:
-        raise not_offered(
-            f"SummaryWriter.{name}() is not offered: it writes scalars, histograms, images, "
-            "figures, texts and hyperparameters"
-        )
-
-
-def _refusing(name: str) -> Any:
-    def refuse(self: SummaryWriter, *args: Any, **kwargs: Any) -> NoReturn:
-        self._refuse(name)
-
-    refuse.__name__, refuse.__qualname__ = name, f"SummaryWriter.{name}"
-    refuse.__doc__ = "Raise NotImplementedError."
-    return refuse
-
-
-for _name in """
-    add_audio add_custom_scalars add_custom_scalars_marginchart add_custom_scalars_multilinechart
-    add_embedding add_graph add_image_with_boxes add_mesh add_onnx_graph add_pr_curve
-    add_pr_curve_raw add_tensor add_video
-""".split():
-    setattr(SummaryWriter, _name, _refusing(_name))
+    add_audio = _refusing("add_audio")
+    add_custom_scalars = _refusing("add_custom_scalars")
+    add_custom_scalars_marginchart = _refusing("add_custom_scalars_marginchart")
+    add_custom_scalars_multilinechart = _refusing("add_custom_scalars_multilinechart")
+    add_embedding = _refusing("add_embedding")
+    add_graph = _refusing("add_graph")
+    add_image_with_boxes = _refusing("add_image_with_boxes")
+    add_mesh = _refusing("add_mesh")
+    add_onnx_graph = _refusing("add_onnx_graph")
+    add_pr_curve = _refusing("add_pr_curve")
+    add_pr_curve_raw = _refusing("add_pr_curve_raw")
+    add_tensor = _refusing("add_tensor")
+    add_video = _refusing("add_video")
