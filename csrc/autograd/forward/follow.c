@@ -5,7 +5,7 @@
  *   2. It calls the kernels below, which compute the results and record them as always.
  *   3. It computes the tangents of the results as the operator's record says (jvp.h). This is recorded like any other
  *      calculation when arguments or tangents require grad. What it saves are tensors without the tangents of this
- * level.
+ *      level.
  *   4. The results get them.
  * An operator that is linear and works in place does the same to the tangent. Other in-place operators have their
  * tangent computed before they write, by their functional form.

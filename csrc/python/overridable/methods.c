@@ -50,9 +50,11 @@ PyObject* shmt__py_overridable_property(PyTypeObject* type, PyGetSetDef* def) {
   p->plain = def;
   p->def = (PyGetSetDef){def->name, overridable_get, def->set ? overridable_set : NULL, def->doc, p};
   p->descriptor = PyDescr_NewGetSet(type, &p->def);
-  if (p->descriptor == NULL) PyMem_Free(p);
-  else Py_INCREF(p->descriptor);
-  return p ? p->descriptor : NULL;
+  if (p->descriptor == NULL) {
+    PyMem_Free(p);
+    return NULL;
+  }
+  return Py_NewRef(p->descriptor);
 }
 
 /* --- methods ------------------------------------------------------------------------------ */
