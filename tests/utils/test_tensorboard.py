@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,72 @@ def test_pictures(tmp_path: Path, writer_class: Any) -> None:
     assert (one.height, one.width, one.colorspace) == (2, 5, 3)
     assert (many.height, many.width) == (4, 40)
     assert one.encoded_image_string.startswith(b"\x89PNG")
+
+
+def test_numbers_of_dtypes_that_arrays_lack(tmp_path: Path, writer_class: Any) -> None:
+    small = T.tensor([1.5, -2.0], dtype=T.bfloat16)
+    with writer_class(tmp_path) as writer:
+        writer.add_scalar("a", small[0], 0)
+        writer.add_histogram("h", small, 0, bins=[-3.0, 0.0, 3.0])
+        writer.add_image("i", T.ones(3, 2, 2, dtype=T.bfloat16))
+    values = [value for event in _events(tmp_path) for value in event.summary.value]
+    assert values[0].simple_value == 1.5
+    assert (values[1].histo.min, values[1].histo.max, values[1].histo.sum) == (-2.0, 1.5, -0.5)
+
+
+def test_what_is_refused_leaves_nothing_behind(tmp_path: Path, writer_class: Any) -> None:
+    with writer_class(tmp_path) as writer:
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(ValueError, match="expected one number, got 2"):
+            writer.add_hparams({"a": 1}, {"good": 1, "bad": T.ones(2)}, run_name="run")
+        with pytest.raises(ValueError, match="expected one number, got 2"):
+            writer.add_scalars("both", {"good": 1, "bad": T.ones(2)})
+        with pytest.raises(ValueError, match="has no picture"):
+            writer.add_images("i", T.ones(0, 3, 2, 2))
+        assert sorted(tmp_path.iterdir()) == before
+
+
+def test_threads_may_add_while_others_close(tmp_path: Path, writer_class: Any) -> None:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    before = threading.active_count()
+    writer = writer_class(tmp_path)
+    errors: list[BaseException] = []
+
+    def add() -> None:
+        try:
+            for i in range(100):
+                writer.add_scalar("x", i, i)
+                if i % 20 == 19:
+                    writer.close()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=add) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    writer.close()
+    assert not errors
+    files = [loader.LegacyEventFileLoader(str(path)) for path in tmp_path.iterdir()]
+    assert sum(len(event.summary.value) for file in files for event in file.Load()) == 300
+    assert threading.active_count() == before
+
+
+def test_all_files_are_closed_whatever_one_raises(tmp_path: Path, writer_class: Any) -> None:
+    writer = writer_class(tmp_path)
+    writer.add_scalars("both", {"a": 1, "b": 2})
+    closed: list[str] = []
+
+    def close(name: str, plain: Any) -> None:
+        closed.append(name)
+        plain()
+        raise OSError(name)
+
+    for name, each in writer.all_writers.items():
+        each.close = functools.partial(close, name, each.close)
+    with pytest.raises(OSError, match=str(tmp_path)):
+        writer.close()
+    assert len(closed) == 3
+    writer.add_scalar("again", 1)
+    writer.close()

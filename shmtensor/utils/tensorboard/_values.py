@@ -11,7 +11,11 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
+import shmtensor
 from shmtensor._core._tensor import Tensor
+
+#: Floating-point dtypes that arrays have; numbers of others become float32.
+_OF_NUMPY = (shmtensor.float16, shmtensor.float32, shmtensor.float64)
 
 __all__ = ["array_of", "histogram", "hparams", "image", "raw_histogram", "scalar", "text"]
 
@@ -26,7 +30,10 @@ def array_of(value: Any) -> Any:
         NotImplementedError: It is something else.
     """
     if isinstance(value, Tensor):
-        return value.detach().cpu().numpy()
+        plain = value.detach().cpu()
+        if plain.is_floating_point() and plain.dtype not in _OF_NUMPY:
+            plain = plain.float()
+        return plain.numpy()
     if isinstance(value, np.ndarray):
         return value
     if np.isscalar(value):
@@ -184,6 +191,8 @@ def _rows_of_pixels(array: Any, letters: str) -> Any:
             array, letters = array[None], letter + letters
     array = array.transpose([letters.index(letter) for letter in "NHWC"])
     count, height, width, channels = array.shape
+    if count == 0:
+        raise ValueError(f"add_images(): the shape {array.shape} (NHWC) has no picture")
     if channels == 1:
         array = np.repeat(array, 3, axis=3)
     columns = min(count, 8)

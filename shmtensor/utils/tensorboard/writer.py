@@ -6,8 +6,10 @@ Source:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
 import time
 from datetime import datetime
 from types import TracebackType
@@ -16,6 +18,7 @@ from typing import Any, NoReturn
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._not_offered import not_offered
 from shmtensor.utils.tensorboard import _values
 
@@ -120,6 +123,7 @@ class SummaryWriter:
         self.filename_suffix = filename_suffix
         self.file_writer: FileWriter | None = None
         self.all_writers: dict[str, FileWriter] | None = None
+        self._lock = free_in_child(threading.RLock())
         self._get_file_writer()
 
     def _get_file_writer(self) -> FileWriter:
@@ -136,6 +140,12 @@ class SummaryWriter:
 
     def _writer_in(self, folder: str) -> FileWriter:
         return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
+
+    def _add(
+        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        with self._lock:  # nobody closes the file meanwhile, and one writer is made after `close`
+            self._get_file_writer().add_summary(summary, global_step, walltime)
 
     def get_logdir(self) -> str:
         """Return the folder."""
@@ -165,7 +175,7 @@ class SummaryWriter:
             ValueError: It has more elements than one.
         """
         summary = _values.scalar(tag, scalar_value, new_style, double_precision)
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        self._add(summary, global_step, walltime)
 
     def add_scalars(
         self,
@@ -176,14 +186,15 @@ class SummaryWriter:
     ) -> None:
         """Add numbers that are shown in one plot; each gets a folder of its own."""
         walltime = time.time() if walltime is None else walltime
-        self._get_file_writer()
-        assert self.all_writers is not None
-        for tag, value in tag_scalar_dict.items():
-            folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
-            if folder not in self.all_writers:
-                self.all_writers[folder] = self._writer_in(folder)
-            summary = _values.scalar(main_tag, value)
-            self.all_writers[folder].add_summary(summary, global_step, walltime)
+        summaries = {tag: _values.scalar(main_tag, v) for tag, v in tag_scalar_dict.items()}
+        with self._lock:
+            self._get_file_writer()
+            assert self.all_writers is not None
+            for tag, summary in summaries.items():
+                folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
+                if folder not in self.all_writers:
+                    self.all_writers[folder] = self._writer_in(folder)
+                self.all_writers[folder].add_summary(summary, global_step, walltime)
 
     def add_histogram(
         self,
@@ -209,7 +220,7 @@ class SummaryWriter:
         """
         edges = _values.bucket_edges() if bins == "tensorflow" else bins
         summary = _values.histogram(tag, values, edges, max_bins)
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        self._add(summary, global_step, walltime)
 
     def add_histogram_raw(
         self,
@@ -237,7 +248,7 @@ class SummaryWriter:
         summary = _values.raw_histogram(
             tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts
         )
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        self._add(summary, global_step, walltime)
 
     def add_image(
         self,
@@ -260,7 +271,7 @@ class SummaryWriter:
             ValueError: The letters do not fit the shape.
         """
         summary = _values.image(tag, img_tensor, dataformats)
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        self._add(summary, global_step, walltime)
 
     def add_images(
         self,
@@ -313,7 +324,7 @@ class SummaryWriter:
     ) -> None:
         """Add a text, which is shown as Markdown."""
         summary = _values.text(tag, text_string)
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        self._add(summary, global_step, walltime)
 
     def add_hparams(
         self,
@@ -337,23 +348,26 @@ class SummaryWriter:
             ValueError: A value has another type.
         """
         summaries = _values.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        reached = [_values.scalar(name, value) for name, value in metric_dict.items()]
         folder = os.path.join(self.log_dir, run_name or str(time.time()))
         with SummaryWriter(folder) as writer:
             for summary in summaries:
-                writer._get_file_writer().add_summary(summary)
-            for name, value in metric_dict.items():
-                writer.add_scalar(name, value, global_step)
+                writer._add(summary)
+            for summary in reached:
+                writer._add(summary, global_step)
 
     def flush(self) -> None:
         """Write what waits."""
-        for writer in (self.all_writers or {}).values():
-            writer.flush()
+        with self._lock:
+            for writer in (self.all_writers or {}).values():
+                writer.flush()
 
     def close(self) -> None:
         """Write what waits, and close the files; adding more opens new ones."""
-        for writer in (self.all_writers or {}).values():
-            writer.close()
-        self.file_writer = self.all_writers = None
+        with self._lock, contextlib.ExitStack() as closing:  # all of them, whatever one raises
+            for writer in (self.all_writers or {}).values():
+                closing.callback(writer.close)
+            self.file_writer = self.all_writers = None
 
     def __enter__(self) -> SummaryWriter:
         return self
