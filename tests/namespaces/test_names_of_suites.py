@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 import unittest
 from pathlib import Path
 
@@ -191,6 +192,47 @@ def test_without_a_file_the_error_is_only_raised(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
     with pytest.raises(ZeroDivisionError):
         errors.record(lambda: 1 // 0)()
+
+
+def test_a_worker_s_own_error_is_raised_whatever_becomes_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fails(error: BaseException) -> None:
+        raise error
+
+    with pytest.raises(Silent):
+        errors.record(fails)(Silent())
+    assert json.loads(path.read_text())["message"]["message"] == ("Silent: <no text: RuntimeError>")
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(path.read_text())
+    failure = errors.ProcessFailure(local_rank=0, pid=1, exitcode=1, error_file=str(theirs))
+    for text in ("{half of", None):
+        if text is None:
+            theirs.unlink()
+        else:
+            theirs.write_text(text)
+        with pytest.raises(errors.ChildFailedError):
+            errors.record(fails)(errors.ChildFailedError("train", {0: failure}))
+
+
+def test_a_worker_that_exits_with_0_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    assert errors.record(lambda: sys.exit(0))() is None
+    for code in (None, 1, "text"):
+        with pytest.raises(SystemExit) as caught:
+            errors.record(lambda code=code: sys.exit(code))()
+        assert caught.value.code == code
+    assert not path.exists()
 
 
 def test_the_first_failure_of_workers_is_handed_on(

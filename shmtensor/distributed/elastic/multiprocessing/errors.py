@@ -171,7 +171,7 @@ class ErrorHandler:
             path,
             {
                 "message": {
-                    "message": f"{type(e).__name__}: {e}",
+                    "message": f"{type(e).__name__}: {_text_of(e)}",
                     "extraInfo": {
                         "py_callstack": "".join(traceback.format_exception(e)),
                         "timestamp": str(int(time.time())),
@@ -199,6 +199,14 @@ class ErrorHandler:
             log.error("a worker failed: %s", json.dumps(data, indent=2))
 
 
+def _text_of(error: BaseException) -> str:
+    """The text of an error, whose class may fail to say it."""
+    try:
+        return str(error)
+    except Exception as other:
+        return f"<no text: {type(other).__name__}>"
+
+
 def _write(path: str, data: dict[str, Any]) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -215,8 +223,9 @@ def get_error_handler() -> ErrorHandler:
 def record(fn: _F, error_handler: ErrorHandler | None = None) -> _F:
     """Return a function that calls *fn* and leaves its error in the launcher's file.
 
-    The exception is raised as well. `SystemExit` and `KeyboardInterrupt` are not written. Of a
-    `ChildFailedError`, the file of the worker that failed first is written.
+    The exception is raised as well, also when the file cannot be written. `SystemExit` and
+    `KeyboardInterrupt` are not written, and ``sys.exit(0)`` returns None. Of a `ChildFailedError`,
+    the file of the worker that failed first is written.
 
     Source:
         torch.distributed.elastic.multiprocessing.errors.record.
@@ -228,12 +237,19 @@ def record(fn: _F, error_handler: ErrorHandler | None = None) -> _F:
         handler.initialize()
         try:
             return fn(*args, **kwargs)
-        except (SystemExit, KeyboardInterrupt):
+        except SystemExit as error:
+            if error.code != 0:
+                raise
+            return None
+        except KeyboardInterrupt:
             raise
         except ChildFailedError as error:
             _, failure = error.get_first_failure()
             if failure.error_file != _NONE:
-                handler.dump_error_file(failure.error_file, failure.exitcode)
+                try:
+                    handler.dump_error_file(failure.error_file, failure.exitcode)
+                except (OSError, ValueError) as other:  # it would hide that workers failed
+                    log.warning("cannot copy the error file %s: %s", failure.error_file, other)
             else:
                 log.info("the worker %d left no error file", failure.local_rank)
             raise
