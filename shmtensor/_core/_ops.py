@@ -18,6 +18,22 @@ _STAND_INS = {
 }
 
 
+def _answering(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+    """The arguments, with what is in lists, if one of them or a mode answers calls itself."""
+    found: list[Any] = []
+    for each in (*args, *kwargs.values()):
+        found += each if isinstance(each, list | tuple) else [each]
+    return found if _C._has_override(*found) else None
+
+
+def _let_answer(
+    operator: Any, answering: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    from shmtensor.overrides import handle_torch_function  # it imports this package's tensors
+
+    return handle_torch_function(operator, answering, *args, **kwargs)
+
+
 class OpOverload:
     """One operator: a name, an overload and a schema. Calling it dispatches as any call does."""
 
@@ -32,6 +48,8 @@ class OpOverload:
         self.__qualname__ = self.__name__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if (answering := _answering(args, kwargs)) is not None:
+            return _let_answer(self, answering, args, kwargs)
         return _C._call_operator(self._handle, *args, **kwargs)
 
     def name(self) -> str:
@@ -97,6 +115,8 @@ class OpOverloadPacket:
         )
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if (answering := _answering(args, kwargs)) is not None:
+            return _let_answer(self, answering, args, kwargs)
         if len(self._overloads) == 1:
             return self._overloads[0](*args, **kwargs)
         problems = []

@@ -13,7 +13,9 @@ from __future__ import annotations
 import enum
 import keyword
 import re
+import types
 import typing
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,8 +99,20 @@ class PythonCode:
 def format_target(base: str, target: str) -> str:
     """Return an expression for an attribute of an attribute: ``self.a``, ``getattr(self, "0")``."""
     for name in target.split("."):
-        base = f"{base}.{name}" if name.isidentifier() else f'getattr({base}, "{name}")'
+        base = f"{base}.{name}" if _can_follow_dot(name) else f"getattr({base}, {_quoted(name)})"
     return base
+
+
+def _can_follow_dot(name: str) -> bool:
+    """Whether code may name an attribute so; Python reads some letters as others."""
+    is_name = name.isidentifier() and not keyword.iskeyword(name)
+    return is_name and unicodedata.normalize("NFKC", name) == name
+
+
+def _quoted(text: str) -> str:
+    """Text as code, in double quotes where that needs no escapes."""
+    quoted = repr(text)
+    return quoted if '"' in text else f'"{quoted[1:-1]}"'
 
 
 def _dropped_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
@@ -155,11 +169,16 @@ class _Writer:
         if annotation == ():
             return "()"
         arguments = typing.get_args(annotation)
-        if not arguments:
-            return self.name_global(_names.type_name(annotation), annotation)
         origin: Any = typing.get_origin(annotation)
+        if not arguments:
+            if origin is tuple and annotation is not typing.Tuple:  # noqa: UP006
+                return "tuple[()]"
+            return self.name_global(_names.type_name(annotation), annotation)
+        if origin is types.UnionType:
+            return "|".join(map(self.name_type, arguments))
         if origin is typing.Literal:
-            return self.name_global("Literal", annotation)
+            inner = ", ".join(map(self.value, arguments))
+            return f"{self.name_global('typing.Literal', typing.Literal)}[{inner}]"
         if isinstance(arguments[0], list):  # of a Callable
             arguments = (..., *arguments[1:])
         inner = ",".join("..." if each is ... else self.name_type(each) for each in arguments)

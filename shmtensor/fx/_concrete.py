@@ -152,7 +152,8 @@ def _argument(
         if isinstance(value, PHBase):
             if value is not PH:
                 for key, note in vars(value).items():
-                    setattr(proxy.node, key, note)
+                    if not hasattr(proxy.node, key):
+                        setattr(proxy.node, key, note)
             return proxy
         _check_later(tracer, proxy, name, value)
         return value

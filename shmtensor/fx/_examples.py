@@ -7,6 +7,7 @@ the examples, with a warning, or refused.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,22 +15,35 @@ from typing import Any
 
 import shmtensor
 from shmtensor.nn import Module
+from shmtensor.overrides import TorchFunctionMode
 from shmtensor.utils import _pytree as pytree
 
 from ._codegen import inplace_methods
 from ._concrete import PH
-from ._symbolic_trace import Tracer, _marked_as_tracing
+from ._symbolic_trace import Tracer
 from .graph import Graph
 from .graph_module import _get_attr
-from .node import Argument, Node, map_arg
+from .node import _RANDOM, Argument, Node, map_arg
 from .proxy import Proxy, TraceError
 
-__all__ = ["ExampleProxy", "ExampleTracer", "function_of"]
+__all__ = ["ExampleProxy", "ExampleTracer", "copy_of", "function_of"]
 
 #: What tells the size of a tensor; a trace may let such numbers follow the argument's size.
 _SIZES = ("shape", "size", "numel", "nelement")
 #: Methods that take values out of tensors, and what each makes of them.
 _VALUES = {"item": "number", "tolist": "list", "numpy": "NumPy array"}
+
+
+def copy_of(tensor: Any) -> Any:
+    """Return an example that the program may change, with the strides of the tensor."""
+    made = tensor.detach().clone()
+    if tensor.layout == shmtensor.strided and made.stride() != tensor.stride():
+        made = copy.deepcopy(tensor.detach())  # with the gaps between its elements
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _has_proxy(values: Any) -> bool:
+    return any(type(leaf) is ExampleProxy for leaf in pytree.tree_leaves(values))
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -46,6 +60,42 @@ def items_of(tensor: Any, count: int) -> tuple[Any, ...]:
     if len(items) != count:
         raise RuntimeError(f"Expected {count} elements in a list but found {len(items)}")
     return items
+
+
+#: Methods that fill a tensor with random numbers. It may be no value of the trace.
+_RANDOM_IN_PLACE = frozenset(
+    """
+    bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_
+    """.split()
+)
+
+
+class _RandomFunctions(TorchFunctionMode):
+    """Records random functions that have no proxies among their arguments.
+
+    Args:
+        tracer: The trace.
+    """
+
+    def __init__(self, tracer: ExampleTracer) -> None:
+        super().__init__()
+        self.tracer = tracer
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Add a node, or call the function."""
+        kwargs = kwargs or {}
+        if not self.tracer._is_computing and not _has_proxy((args, kwargs)):
+            if func in _RANDOM and kwargs.get("generator") is None:
+                return self.tracer.create_proxy("call_function", func, args, kwargs)
+            if getattr(func, "__name__", "") in _RANDOM_IN_PLACE:
+                self.tracer.take_random(func.__name__)
+        return func(*args, **kwargs)
 
 
 class ExampleProxy(Proxy):
@@ -160,6 +210,19 @@ class ExampleTracer(Tracer):
             "on the data"
         )
 
+    def take_random(self, method: str) -> None:
+        """Allow that a program fills a tensor of its own with random numbers, which stay.
+
+        Args:
+            method: What does it.
+
+        Raises:
+            TraceError: Always; overrides may allow it.
+        """
+        raise TraceError(
+            f"the program fills a tensor with random numbers ({method}), which would stay the same"
+        )
+
     # --- values -------------------------------------------------------------------------------
 
     @contextmanager
@@ -241,8 +304,7 @@ class ExampleTracer(Tracer):
 
     def call_module(self, m: Module, forward: Any, args: Any, kwargs: Any) -> Any:
         """Record the call of a module, or go into it; compute it while values are computed."""
-        has_proxy = any(type(a) is ExampleProxy for a in pytree.tree_leaves((args, kwargs)))
-        if self._is_computing or not has_proxy:
+        if self._is_computing or not _has_proxy((args, kwargs)):
             with self._computing():
                 return forward(*args, **kwargs)
         if m is self.root:
@@ -276,7 +338,7 @@ class ExampleTracer(Tracer):
             for name, value in arguments.items()
             if not pytree.tree_is_leaf(value)
         }
-        with _marked_as_tracing():
+        with _RandomFunctions(self):
             self._run(function, False, concrete)
         return self.graph
 

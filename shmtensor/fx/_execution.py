@@ -9,7 +9,7 @@ import itertools
 import linecache
 from typing import Any
 
-__all__ = ["function_from", "import_block"]
+__all__ = ["function_from", "import_block", "is_generated"]
 
 _PREFIX = "<eval_with_key>"
 _count = itertools.count()
@@ -39,6 +39,11 @@ def _execute(src: str, names: dict[str, Any], origin: dict[str, Any] | None) -> 
         key = f"{key} from {place} ({origin['co_name']})"
     linecache.lazycache(key, {"__name__": key, "__loader__": _Source(src)})
     exec(compile(src, key, "exec", dont_inherit=True), names)
+
+
+def is_generated(filename: str) -> bool:
+    """Return whether code with this file name was generated."""
+    return filename.startswith(_PREFIX)
 
 
 def function_from(
@@ -71,7 +76,7 @@ def import_block(names: dict[str, Any], given: dict[str, Any]) -> str:
 
     lines = {_GIVEN_IMPORTS[name] for name in names if name in _GIVEN_IMPORTS}
     for name, obj in names.items():
-        if name in given or name.startswith("__"):
+        if name in given:
             continue
         home, own = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
         if home is None and hasattr(obj, "__objclass__"):  # a method of a built-in class

@@ -18,6 +18,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._ops import OpOverload, OpOverloadPacket
 from shmtensor.overrides import is_tensor_method_or_property
 
 __all__ = ["is_own", "name_for_node", "printed_target", "qualified_name", "type_name"]
@@ -92,6 +93,10 @@ def qualified_name(function: Any) -> str:
     Raises:
         RuntimeError: It has no name.
     """
+    if isinstance(function, OpOverload):
+        return f"torch.ops.{function}"
+    if isinstance(function, OpOverloadPacket):
+        return f"torch.ops.{function._overloads[0].namespace}.{function.__name__}"
     name = getattr(function, "__name__", None)
     if name is not None and getattr(builtins, name, None) is function:
         return str(name)
@@ -126,7 +131,7 @@ def is_own(obj: Any) -> bool:
     found: Any = shmtensor
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
-    return found is obj
+    return found is obj or (isinstance(obj, OpOverloadPacket) and found == obj)
 
 
 def printed_target(target: Any) -> str:
@@ -142,7 +147,7 @@ def printed_target(target: Any) -> str:
 def name_for_node(target: Any) -> str:
     """Return what a node is called after, before that is made an identifier."""
     name = target.__name__ if callable(target) else str(target)
-    if len(name) > 4 and name.startswith("__") and name.endswith("__"):
+    if not callable(target) and name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
 

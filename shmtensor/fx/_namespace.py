@@ -35,14 +35,13 @@ class Namespace:
             candidate = f"_{candidate}"
         match = re.fullmatch(r"(.+)_(\d+)", candidate)
         base, number = (match[1], int(match[2])) if match else (candidate, None)
-        if candidate in self._used or _is_illegal(candidate, obj):
+        if number is None or candidate in self._used:
             number = self._counts.get(base, 0)
-            while candidate in self._used or _is_illegal(candidate, obj):
-                number += 1
-                candidate = f"{base}_{number}"
+        while candidate in self._used or _is_illegal(candidate, obj):
+            number += 1
+            candidate = f"{base}_{number}"
         self._used.add(candidate)
-        if number is not None:
-            self._counts[base] = max(number, self._counts.get(base, 0))
+        self._counts[base] = number
         if obj is not None:
             self._owners[id(obj)] = obj, candidate
         return candidate

@@ -9,6 +9,7 @@ Source:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -89,7 +90,10 @@ def _register() -> None:
         register_pytree_flatten_spec(
             kind, _flatten_sequence, lambda items, spec: len(items) == spec.num_children
         )
-    register_pytree_flatten_spec(dict, _flatten_dict, lambda d, spec: len(d) == spec.num_children)
+    for kind in (dict, OrderedDict):
+        register_pytree_flatten_spec(
+            kind, _flatten_dict, lambda d, spec: len(d) == spec.num_children
+        )
 
 
 _register()

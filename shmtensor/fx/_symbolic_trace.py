@@ -14,9 +14,8 @@ import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import shmtensor
 from shmtensor.nn import Module, Parameter, Sequential
@@ -27,7 +26,7 @@ from ._concrete import PH as PH
 from ._concrete import PHBase as PHBase
 from ._concrete import PHWithMeta as PHWithMeta
 from ._concrete import _assert_is_none as _assert_is_none
-from ._wrapping import Patcher, patch_wrapped, wrap
+from ._wrapping import Patcher, as_it_was, patch_wrapped, wrap
 from .graph import Graph
 from .graph_module import GraphModule
 from .graph_module import _make_graph_module as _make_graph_module
@@ -43,13 +42,30 @@ __all__ = [
     "wrap",
 ]
 
-_is_fx_tracing_flag = False
-_tracing = threading.local()
+
+class _Run(NamedTuple):
+    """A program that runs with proxies."""
+
+    tracer: Tracer
+    patcher: Patcher
+    #: The proxies of parameters and buffers that were read before, by their names.
+    attributes: dict[str, Proxy]
+
+
+class _Traces(threading.local):
+    """What one thread traces."""
+
+    def __init__(self) -> None:
+        #: One inside another; only the innermost is asked.
+        self.running: list[_Run] = []
+
+
+_traces = _Traces()
 
 
 def is_fx_symbolic_tracing() -> bool:
     """Return whether this thread is tracing a program."""
-    return getattr(_tracing, "depth", 0) > 0
+    return bool(_traces.running)
 
 
 def is_fx_tracing() -> bool:
@@ -57,17 +73,37 @@ def is_fx_tracing() -> bool:
     return is_fx_symbolic_tracing()
 
 
-@contextmanager
-def _marked_as_tracing() -> Iterator[None]:
-    global _is_fx_tracing_flag
-    before = _is_fx_tracing_flag
-    _is_fx_tracing_flag = True
-    _tracing.depth = getattr(_tracing, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _tracing.depth -= 1
-        _is_fx_tracing_flag = before
+def __getattr__(name: str) -> Any:
+    if name == "_is_fx_tracing_flag":
+        return is_fx_tracing()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _watched_call(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def call(mod: Module, *args: Any, **kwargs: Any) -> Any:
+        if not _traces.running:
+            return plain(mod, *args, **kwargs)
+        run = _traces.running[-1]
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return plain(mod, *args, **kwargs)
+
+        names = getattr(getattr(mod, "forward", mod), "__globals__", {})
+        run.patcher.record_functions_of(names, run.tracer._autowrap_function_ids)
+        return run.tracer.call_module(mod, forward, args, kwargs)
+
+    return call
+
+
+def _watched_getattr(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def get(mod: Module, attr: str) -> Any:
+        value = plain(mod, attr)
+        if not _traces.running:
+            return value
+        run = _traces.running[-1]
+        return run.tracer.getattr(attr, value, run.attributes)
+
+    return get
 
 
 class ProxyableClassMeta(type):
@@ -105,7 +141,7 @@ class Tracer(TracerBase):
     ) -> None:
         super().__init__()
         self._autowrap_function_ids: set[int] = {
-            id(value)
+            id(as_it_was(vars(module), name, value))
             for module in autowrap_modules
             for name, value in vars(module).items()
             if not name.startswith("_") and callable(value)
@@ -329,8 +365,7 @@ class Tracer(TracerBase):
         self.tensor_attrs = dict(_tensor_attributes(self.root))
         if not isinstance(function, FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(function)}")
-        with _marked_as_tracing():
-            self._run(function, isinstance(root, Module), concrete_args)
+        self._run(function, isinstance(root, Module), concrete_args)
         self.submodule_paths = None
         return self.graph
 
@@ -344,10 +379,15 @@ class Tracer(TracerBase):
             }
 
     def _run(self, function: FunctionType, is_module: bool, concrete_args: Any) -> None:
-        """Call the function with proxies, and add what it returns."""
-        call, args = self.create_args_for_root(function, is_module, concrete_args)
-        with Patcher() as patcher:
-            self._watch_modules(patcher)
+        """Call the function with proxies, and add what it returns (Note [Traces at once])."""
+        patcher = Patcher()
+        running = _traces.running
+        around = len(running)
+        try:
+            running.append(_Run(self, patcher, {}))
+            call, args = self.create_args_for_root(function, is_module, concrete_args)
+            patcher.patch(Module, "__call__", _watched_call)
+            patcher.patch(Module, "__getattr__", _watched_getattr)
             patch_wrapped(patcher)
             patcher.record_functions_of(function.__globals__, self._autowrap_function_ids)
             for module in self._autowrap_search:
@@ -360,30 +400,13 @@ class Tracer(TracerBase):
                 {},
                 type_expr=function.__annotations__.get("return", None),
             )
-
-    def _watch_modules(self, patcher: Patcher) -> None:
-        """Let calls of modules and reads of their attributes go through this tracer."""
-        cache: dict[str, Proxy] = {}
-        thread = threading.get_ident()
-        plain_call, plain_getattr = Module.__call__, Module.__getattr__
-
-        def call(mod: Module, *args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != thread:
-                return plain_call(mod, *args, **kwargs)
-
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                return plain_call(mod, *args, **kwargs)
-
-            names = getattr(getattr(mod, "forward", mod), "__globals__", {})
-            patcher.record_functions_of(names, self._autowrap_function_ids)
-            return self.call_module(mod, forward, args, kwargs)
-
-        def get(mod: Module, attr: str) -> Any:
-            value = plain_getattr(mod, attr)
-            return value if threading.get_ident() != thread else self.getattr(attr, value, cache)
-
-        patcher.patch_method(Module, "__call__", call)
-        patcher.patch_method(Module, "__getattr__", get)
+        finally:
+            try:
+                del running[around:]
+                patcher.put_back()
+            finally:  # when a signal has ended the first time
+                del running[around:]
+                patcher.put_back()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
         import copy

@@ -10,21 +10,27 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable
-from types import TracebackType
+from dataclasses import dataclass, field
 from typing import Any
 
+from shmtensor._core._fork_locks import module_lock
 from shmtensor.utils._pytree import tree_leaves
 
+from ._execution import is_generated
 from .proxy import Proxy
 
-__all__ = ["Patcher", "patch_wrapped", "recorded_function", "wrap"]
+__all__ = ["Patcher", "as_it_was", "patch_wrapped", "recorded_function", "wrap"]
 
 #: (globals, name) of the functions that `wrap` was told; globals by their identity.
 _wrapped_functions: dict[tuple[int, str], dict[str, Any]] = {}
 #: (class, name) of methods.
 _wrapped_methods: list[tuple[type, str]] = []
 
-_ABSENT = object()
+#: Under this name, the globals of generated code have the names of functions that it records. They
+#: are not among those above, which are kept as long as the process lives.
+_WRAPPED_HERE = "__fx_wrapped__"
+
+_ABSENT: Any = object()
 
 
 def wrap(fn_or_name: str | Callable[..., Any]) -> str | Callable[..., Any]:
@@ -56,7 +62,10 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> str | Callable[..., Any]:
     frame = here.f_back if here is not None else None
     if frame is None or frame.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
-    _wrapped_functions[id(frame.f_globals), name] = frame.f_globals
+    if is_generated(frame.f_code.co_filename):
+        frame.f_globals.setdefault(_WRAPPED_HERE, {})[name] = None
+    else:
+        _wrapped_functions[id(frame.f_globals), name] = frame.f_globals
     return fn_or_name
 
 
@@ -95,67 +104,132 @@ def _recorded_method(method: Callable[..., Any], name: str) -> Callable[..., Any
     return record
 
 
+@dataclass(eq=False)
+class _Patch:
+    """A name in globals or a class that stands for something else while traces run.
+
+    Args:
+        holder: The globals or the class.
+        name: The name.
+    """
+
+    holder: dict[str, Any] | type
+    name: str
+    before: Any = _ABSENT
+    is_applied: bool = False
+    users: set[Patcher] = field(default_factory=set)
+
+    def apply(self, make: Callable[[Any], Any]) -> None:
+        """Replace what the name stands for by what *make* makes of that."""
+        names = self.holder if isinstance(self.holder, dict) else vars(self.holder)
+        self.before = names.get(self.name, _ABSENT)
+        value = make(self.before)
+        self.is_applied = True
+        self._put(value)
+
+    def put_back(self) -> None:
+        """Let the name stand for what it did."""
+        if self.is_applied:
+            self._put(self.before)
+
+    def _put(self, value: Any) -> None:
+        if isinstance(self.holder, dict):
+            if value is _ABSENT:
+                self.holder.pop(self.name, None)
+            else:
+                self.holder[self.name] = value
+        elif value is not _ABSENT:
+            setattr(self.holder, self.name, value)
+        elif self.name in vars(self.holder):
+            delattr(self.holder, self.name)
+
+
+#: What is replaced at present, by the identity of its holder and its name.
+_active: dict[tuple[int, str], _Patch] = {}
+_lock = module_lock()
+
+
 class Patcher:
-    """A context in which names in globals and classes stand for something else."""
+    """What one trace lets names in globals and classes stand for, until `put_back`.
+
+    Note [Traces at once]
+    Names are replaced for the whole process, by the first trace that wants it, and put back by the
+    last one that does, whatever the order in which threads begin and end. So what stands there
+    belongs to no trace: it finds the tracer by the proxies among its arguments, or by its thread.
+    A signal's exception may end any step: `put_back` still knows what was done, also when it is
+    called again because one has ended it.
+    """
 
     def __init__(self) -> None:
-        self._undo: list[Callable[[], Any]] = []
-        self._places: set[tuple[int, str]] = set()
+        self._patches: list[_Patch] = []
         self._checked: set[int] = set()
 
-    def patch(self, names: dict[str, Any], name: str, value: Any) -> None:
-        """Replace a name in globals, once."""
-        if (id(names), name) in self._places:
-            return
-        self._places.add((id(names), name))
-        before = names.get(name, _ABSENT)
-        if before is _ABSENT:
-            self._undo.append(lambda: names.pop(name, None))
-        else:
-            self._undo.append(lambda: names.__setitem__(name, before))
-        names[name] = value
+    def patch(self, holder: dict[str, Any] | type, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a name in globals, or a method of a class, unless another trace has done so.
 
-    def patch_method(self, cls: type, name: str, value: Any) -> None:
-        """Replace a method of a class, once."""
-        if (id(cls), name) in self._places:
-            return
-        self._places.add((id(cls), name))
-        before = vars(cls).get(name, _ABSENT)
-        if before is _ABSENT:
-            self._undo.append(lambda: delattr(cls, name))
-        else:
-            self._undo.append(lambda: setattr(cls, name, before))
-        setattr(cls, name, value)
+        Args:
+            holder: The globals or the class.
+            name: The name.
+            make: Takes what it stands for, or `_ABSENT`, and returns what it is to stand for.
+        """
+        place = id(holder), name
+        with _lock:
+            patch = _active.setdefault(place, _Patch(holder, name))
+            if self in patch.users:
+                return
+            self._patches.append(patch)
+            patch.users.add(self)
+            if not patch.is_applied:
+                patch.apply(make)
 
     def record_functions_of(self, names: dict[str, Any], functions: set[int]) -> None:
-        """Record the calls of functions, given by their identity, wherever globals have them."""
-        if not functions or id(names) in self._checked:
+        """Record the calls of functions wherever globals have them.
+
+        Args:
+            names: The globals. Those of generated code say themselves which are recorded by name.
+            functions: The functions, by their identity.
+        """
+        if id(names) in self._checked:
             return
         self._checked.add(id(names))
+        for name in names.get(_WRAPPED_HERE, ()):
+            self.patch(names, name, functools.partial(_recorded, name))
+        if not functions:
+            return
         for name, value in [*names.items()]:
-            if not name.startswith("_") and callable(value) and id(value) in functions:
-                self.patch(names, name, recorded_function(value))
+            plain = as_it_was(names, name, value)
+            if not name.startswith("_") and callable(plain) and id(plain) in functions:
+                self.patch(names, name, functools.partial(_recorded, name))
 
-    def __enter__(self) -> Patcher:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        while self._undo:
-            self._undo.pop()()
-        self._places.clear()
+    def put_back(self) -> None:
+        """Let the names stand for what they did."""
+        while self._patches:
+            patch = self._patches[-1]
+            with _lock:
+                patch.users.discard(self)
+                place = id(patch.holder), patch.name
+                if not patch.users and _active.get(place) is patch:
+                    patch.put_back()
+                    del _active[place]
+            self._patches.pop()
         self._checked.clear()
+
+
+def as_it_was(names: dict[str, Any], name: str, value: Any) -> Any:
+    """Return what a name in globals, which is *value* now, is when no trace runs."""
+    patch = _active.get((id(names), name))
+    return value if patch is None or not patch.is_applied else patch.before
+
+
+def _recorded(name: str, before: Any) -> Any:
+    return recorded_function(getattr(builtins, name) if before is _ABSENT else before)
 
 
 def patch_wrapped(patcher: Patcher) -> None:
     """Replace all that `wrap` was told."""
     for (_, name), names in [*_wrapped_functions.items()]:
-        function = names.get(name, getattr(builtins, name, None))
-        if function is not None:
-            patcher.patch(names, name, recorded_function(function))
+        if name in names or hasattr(builtins, name):
+            patcher.patch(names, name, functools.partial(_recorded, name))
     for cls, name in _wrapped_methods:
-        patcher.patch_method(cls, name, _recorded_method(getattr(cls, name), name))
+        method = getattr(cls, name)
+        patcher.patch(cls, name, lambda before, m=method, n=name: _recorded_method(m, n))  # type: ignore[misc]

@@ -24,7 +24,7 @@ from ._codegen import inplace_methods as inplace_methods
 from ._codegen import magic_methods as magic_methods
 from ._codegen import reflectable_magic_methods as reflectable_magic_methods
 from ._namespace import Namespace
-from .node import Argument, Node, Target, map_arg
+from .node import Argument, Node, Target, _legal_ops, map_arg
 
 if TYPE_CHECKING:
     from ._symbolic_trace import Tracer
@@ -447,6 +447,8 @@ class Graph:
         seen: set[Node] = set()
         names: set[str] = set()
         for node in self.nodes:
+            if node.op not in _legal_ops:
+                raise RuntimeError(f"Node {node} had unknown opcode {node.op}!")
             if node.graph is not self:
                 raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             for used in node.all_input_nodes:

@@ -266,7 +266,8 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """Run the graph, and return a module of the new one."""
-        result = super().run(enable_io_processing=False)
+        with fx_traceback.preserve_node_meta():
+            result = super().run(enable_io_processing=False)
         if result is not None:
 
             def node_of(a: Any) -> Any:

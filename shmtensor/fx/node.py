@@ -99,6 +99,9 @@ def _format_arg(arg: Any) -> str:
     """An argument in the text of a graph: nodes with %, strings without quotes."""
     if isinstance(arg, list):
         return f"[{', '.join(map(_format_arg, arg))}]"
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        items = zip(arg._fields, map(_format_arg, arg), strict=True)
+        return f"{type(arg).__name__}({', '.join('='.join(item) for item in items)})"
     if isinstance(arg, tuple):
         comma = "," if len(arg) == 1 else ""
         return f"({', '.join(map(_format_arg, arg))}{comma})"

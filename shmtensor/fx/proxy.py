@@ -10,6 +10,7 @@ Source:
 
 from __future__ import annotations
 
+import copy
 import dis
 import enum
 import inspect
@@ -20,12 +21,14 @@ from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from shmtensor import _C
 from shmtensor._core._checks import _assert
 from shmtensor._core._ops import OpOverload
 from shmtensor.errors import ShmTensorError
 from shmtensor.nn import Parameter
 from shmtensor.overrides import is_tensor_method_or_property
 
+from . import _names
 from ._codegen import magic_methods, reflectable_magic_methods
 from .graph import Graph
 from .node import Argument, Node, Target, base_types, map_aggregate
@@ -43,6 +46,14 @@ __all__ = [
 ]
 
 _PACKAGE = "shmtensor"
+
+#: What a node takes over from the notes of the moment. What a value was, such as its shape, is not.
+_KEPT_NOTES = frozenset(
+    """
+    ac_graph_id custom from_node has_backward_hook nn_module_stack original_aten partitioner_tag
+    quantization_tag recompute source_fn_stack stack_trace torch_fn
+    """.split()
+)
 
 
 class TraceError(ShmTensorError, ValueError):
@@ -84,6 +95,24 @@ class ScopeContextManager:
         self._scope.module_type = self._before.module_type
 
 
+def _check_mutable(target: Any, kwargs: dict[str, Any]) -> None:
+    """Raise RuntimeError if a function of this package changes its arguments."""
+    if isinstance(target, OpOverload):
+        overloads = [target]
+    elif _names.qualified_name(target).startswith("torch."):
+        overloads = _C._operator_overloads(getattr(target, "__name__", ""))
+    else:
+        return
+    writes_out = kwargs.get("out") is not None
+    for each in overloads:
+        if ("out" in each._overload) == writes_out and "!)" in each._schema:
+            raise RuntimeError(
+                f"Tried to trace mutable operation {each.namespace}::{each._schema}. FX only "
+                "supports functional code, so operations that mutate operands in-place (e.g. via "
+                "`out` arguments) are not supported"
+            )
+
+
 class TracerBase:
     """What adds nodes to a graph for proxies."""
 
@@ -115,14 +144,20 @@ class TracerBase:
             kwargs: Arguments by name.
             name: What it is to be called.
             type_expr: The type of its result.
+
+        Raises:
+            RuntimeError: With ``check_mutable_operations``, a function changes its arguments.
         """
+        if kind == "call_function" and self.check_mutable_operations:
+            _check_mutable(target, kwargs)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if (scope := getattr(self, "scope", None)) is not None:
             self.node_name_to_scope[node.name] = scope.module_path, scope.module_type
         if has_preserved_node_meta():
             for key, value in get_current_meta().items():
-                node.meta.setdefault(key, value)
-        if stack := getattr(self, "module_stack", None):
+                if key in _KEPT_NOTES:
+                    node.meta.setdefault(key, copy.copy(value))
+        elif stack := getattr(self, "module_stack", None):
             node.meta["nn_module_stack"] = dict(stack)
         return node
 

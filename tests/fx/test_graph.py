@@ -40,6 +40,11 @@ def test_names_are_those_of_torch() -> None:
     assert graph.call_method("__len__").name == "len_2"
     assert graph.call_module("layer.0.conv").name == "layer_0_conv"
     assert graph.call_module("0").name == "_0" and graph.get_attr("0").name == "_0_1"
+    numbered = ["y", "y_5", "y_3", "y", "y_4_2", "y_4", "__", "__"]
+    assert [graph.placeholder(name).name for name in numbered] == [
+        "y", "y_5", "y_3", "y_4", "y_4_2", "y_6", "_unnamed", "_unnamed_1",
+    ]  # fmt: skip
+    assert graph.call_function(T.Tensor.__add__).name == "__add__"
 
 
 def test_users_follow_arguments() -> None:
@@ -137,6 +142,9 @@ def test_lint_says_what_is_wrong() -> None:
     graph, x, relu, _ = small()
     relu.name = "x"
     with pytest.raises(RuntimeError, match="redefined name x"):
+        graph.lint()
+    relu.name, relu.op = "y", "call_nothing"
+    with pytest.raises(RuntimeError, match="unknown opcode call_nothing"):
         graph.lint()
 
 

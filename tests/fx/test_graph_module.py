@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import enum
 import importlib.util
 import inspect
 import math
 import pickle
 import sys
 import traceback
+import types
+import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -189,3 +192,118 @@ def test_errors_show_the_line_of_the_code() -> None:
 
 def test_an_empty_graph_does_nothing() -> None:
     assert fx.GraphModule({}, fx.Graph())() is None
+
+
+class Named(NamedTuple):
+    """A result whose class is found by its module alone."""
+
+    x: Any
+    y: Any
+
+
+class Choice(enum.Enum):
+    """An argument of the same kind."""
+
+    FIRST = 1
+
+
+def of_main(x: Any, kind: Any = Choice.FIRST) -> Any:
+    return Named(x, kind)
+
+
+@pytest.mark.parametrize("home", ["__main__", "__mp_main__", "odd.__init__"])
+def test_pickles_find_names_in_modules_with_odd_names(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType(home)
+    vars(module).update(Named=Named, Choice=Choice)
+    monkeypatch.setitem(sys.modules, home, module)
+    monkeypatch.setattr(Named, "__module__", home)
+    monkeypatch.setattr(Choice, "__module__", home)
+    traced = fx.symbolic_trace(of_main)
+    again = pickle.loads(pickle.dumps(traced))
+    assert again.code == traced.code
+    assert again(2) == Named(2, Choice.FIRST)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "class",
+        "None",
+        "a b",
+        "0",
+        'quo"te',
+        "quo'te",
+        "both'\"",
+        "back\\slash",
+        "line\nend",
+        "\ufb01",
+    ],
+)
+def test_modules_may_have_any_name_without_a_dot(name: str) -> None:
+    module = nn.Module()
+    module.add_module(name, nn.Linear(2, 3))
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    weight = graph.get_attr(f"{name}.weight")
+    graph.output((graph.call_module(name, (x,)), weight))
+    traced = fx.GraphModule(module, graph)
+    y, read = traced(T.ones(2))
+    layer = module.get_submodule(name)
+    assert T.equal(y, layer(T.ones(2)))
+    assert read is layer.weight
+    assert pickle.loads(pickle.dumps(traced)).code == traced.code
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (int | None, "int|NoneType"),
+        (list[int | str], "list[int|str]"),
+        (tuple[()], "tuple[()]"),
+        (typing.Literal["x", 1], "typing_Literal['x', 1]"),
+        (typing.Literal[Choice.FIRST], None),
+        (dict[str, tuple[int, ...]], "dict[str,tuple[int,...]]"),
+        (T.Tensor | None, "torch.Tensor|NoneType"),
+    ],
+)
+def test_all_kinds_of_annotations(annotation: Any, text: str | None) -> None:
+    def program(x: Any) -> Any:
+        return x
+
+    program.__annotations__ = {"x": annotation, "return": annotation}
+    traced = fx.symbolic_trace(program)
+    if text is not None:
+        assert f"def forward(self, x : {text}) -> {text}:" in traced.code
+    assert type(traced).forward.__annotations__ == {"x": annotation, "return": annotation}
+    assert pickle.loads(pickle.dumps(traced)).code == traced.code
+
+
+def test_an_empty_tuple_of_typing_is_a_tuple() -> None:
+    def program(x: Any) -> Any:
+        return x
+
+    program.__annotations__ = {"x": typing.Tuple[()], "return": typing.Tuple}  # noqa: UP006
+    traced = fx.symbolic_trace(program)
+    assert type(traced).forward.__annotations__ == {"x": tuple[()], "return": typing.Tuple}  # noqa: UP006
+    assert pickle.loads(pickle.dumps(traced))(()) == ()
+
+
+def test_operators_by_their_overload_are_targets() -> None:
+    aten = T.ops.aten
+
+    def program(x: Any) -> Any:
+        return aten.cat.default([aten.add.Tensor(x, x), aten.relu(x)], 0)
+
+    traced = fx.symbolic_trace(program)
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert targets == [aten.add.Tensor, aten.relu, aten.cat.default]
+    assert "torch.ops.aten.add.Tensor(x, x)" in traced.code
+    assert traced(T.tensor([-1.0])).tolist() == [-2.0, 0.0]
+    assert pickle.loads(pickle.dumps(traced)).code == traced.code
+
+
+def test_scripts_take_traced_modules() -> None:
+    traced = fx.symbolic_trace(lambda x: x + 1)
+    assert T.jit.script(traced) is traced

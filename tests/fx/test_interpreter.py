@@ -8,6 +8,7 @@ import pytest
 
 import shmtensor as T
 from shmtensor import fx, nn
+from shmtensor.fx.passes.shape_prop import ShapeProp
 
 
 def program(x: Any, y: Any = 2) -> Any:
@@ -131,3 +132,48 @@ def test_a_function_inverted() -> None:
     module = fx.symbolic_trace(lambda x: T.exp(T.mul(T.add(x, 1), 2)))
     x = T.tensor([0.0, 0.5])
     assert T.allclose(inverted(module)(module(x)), x)
+
+
+@pytest.mark.check
+def test_transformed_nodes_keep_where_they_come_from_and_not_what_they_were() -> None:
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(T.ones(2))
+
+        def forward(self, x: Any) -> Any:
+            return x.relu() + self.w
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x)
+
+    tracer = fx.Tracer()
+    tracer.record_stack_traces = True
+    module = fx.GraphModule(outer := Outer(), tracer.trace(outer))
+    ShapeProp(module).propagate(T.ones(2))
+    changed = fx.Transformer(module).transform()
+    for old, new in zip(module.graph.nodes, changed.graph.nodes, strict=True):
+        if old.op in ("output", "placeholder"):
+            continue
+        assert new.stack_trace == old.stack_trace
+        stack = old.meta.get("nn_module_stack")
+        assert new.meta.get("nn_module_stack") == stack
+        assert stack is None or new.meta["nn_module_stack"] is not stack
+        assert "tensor_meta" in old.meta
+        assert not {"tensor_meta", "type"} & new.meta.keys()
+    assert not fx.traceback.has_preserved_node_meta()
+
+
+def test_an_error_in_a_transformer_leaves_no_notes() -> None:
+    class Fails(fx.Transformer):
+        def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+            raise KeyError(target)
+
+    with pytest.raises(KeyError):
+        Fails(fx.symbolic_trace(lambda x: x.relu())).transform()
+    assert not fx.traceback.has_preserved_node_meta()

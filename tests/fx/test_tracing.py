@@ -217,6 +217,30 @@ def test_collections_are_taken_apart() -> None:
         traced((1, 3), {"a": 5})
 
 
+def test_ordered_dicts_are_taken_apart() -> None:
+    given = collections.OrderedDict(b=3, a=2)
+    place = collections.OrderedDict(b=fx.PH, a=fx.PH)
+    traced = fx.symbolic_trace(lambda d: d["b"] - d["a"], concrete_args={"d": place})
+    assert traced(given) == 1
+
+
+def test_notes_of_placeholders_do_not_replace_those_of_nodes() -> None:
+    class Noted(fx._symbolic_trace.PHBase):
+        def __init__(self) -> None:
+            self.tag, self.name, self.users, self.other = "theirs", "q", None, "new"
+
+    class Tags(fx.Tracer):
+        def create_node(self, *args: Any, **kwargs: Any) -> Any:
+            node: Any = super().create_node(*args, **kwargs)
+            node.tag = "mine"
+            return node
+
+    graph = Tags().trace(lambda x: x + 1, concrete_args={"x": Noted()})
+    node: Any = next(iter(graph.nodes))
+    assert (node.tag, node.name, node.other) == ("mine", "x_1", "new")
+    graph.lint()
+
+
 Pair = collections.namedtuple("Pair", "first second")
 
 
@@ -230,6 +254,39 @@ def test_named_collections_are_made_by_their_class() -> None:
     traced = fx.symbolic_trace(lambda x: (Pair(x, 1), Point(x, 2)))
     pair, point = traced(7)
     assert pair == Pair(7, 1) and point == Point(7, 2)
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    text = graph.call_function(len, (Pair(x, [1.5]),)).format_node()
+    assert text is not None and "args = (Pair(first=%x, second=[1.5]),)" in text
+
+
+def changes(program: Any) -> str:
+    class Refuses(fx.Tracer):
+        check_mutable_operations = True
+
+    try:
+        Refuses().trace(program)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: T.relu_(x),
+        lambda x: T.sigmoid(x, out=T.empty(2)),
+        lambda x: T.ops.aten.add_.Tensor(x, x),
+        lambda x: nn.init.zeros_(x) if False else T.log_(x),
+    ],
+)
+def test_a_tracer_can_refuse_functions_that_change_tensors(program: Any) -> None:
+    assert "Tried to trace mutable operation aten::" in changes(program)
+
+
+def test_functions_that_change_nothing_are_not_refused() -> None:
+    program = lambda x: T.relu(x) + T.add(x, 1, out=None) + math.sqrt(2)  # noqa: E731
+    assert changes(program) == ""
 
 
 # --- tracers -------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def script(
     if builtins.isinstance(obj, Module):
         forward = getattr(type(obj), "forward", None)
         if builtins.isinstance(forward, FunctionType) and not is_ignored_fn(forward):
-            is_own = forward.__module__.startswith("shmtensor.")
+            is_own = str(forward.__module__).startswith("shmtensor.")  # generated code has none
             if not is_own and not builtins.isinstance(obj, ScriptModule):
                 frontend.check_function(forward)
     elif builtins.isinstance(obj, (FunctionType, MethodType)):
