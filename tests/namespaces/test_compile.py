@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shmtensor as T
 from shmtensor import fx, nn
-from shmtensor._torch._dynamo.exc import BackendCompilerFailed, InvalidBackend, Unsupported
+from shmtensor._torch._dynamo.exc import (
+    BackendCompilerFailed,
+    FailOnRecompileLimitHit,
+    InvalidBackend,
+    Unsupported,
+)
 
 
 def double(x: Any) -> Any:
@@ -78,8 +85,13 @@ def test_a_backend_gets_one_graph_for_each_kind_of_arguments() -> None:
     x = T.ones(2, requires_grad=True)
     compiled(x, y=T.ones(2))["a"].sum().backward()
     assert x.grad is not None and x.grad.tolist() == [2.0, 2.0] and len(backend.graphs) == 3
-    for i in range(20):
-        compiled(T.ones(2), y=T.ones(2), scale=i + 10)
+
+    def more() -> None:
+        for i in range(20):
+            compiled(T.ones(2), y=T.ones(2), scale=i + 10)
+
+    with pytest.warns(UserWarning, match="compiled 8 times"):
+        more()
     assert len(backend.graphs) == 8  # after that, it runs as it is
 
 
@@ -153,3 +165,119 @@ def test_values_from_outside_are_looked_at_again() -> None:
     assert compiled(T.ones(1)) == 2
     scale = 5
     assert compiled(T.ones(1)) == 5
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(T.ones(2))
+        self.inner = nn.Module()
+        self.inner.factors = [2.0]  # type: ignore[assignment]
+
+    def forward(self, x: Any) -> Any:
+        return x * self.weight * self.inner.factors[0]  # type: ignore[index]
+
+
+def test_attributes_of_modules_are_looked_at_again() -> None:
+    module, x = Scaled(), T.ones(2)
+    compiled = T.compile(module, backend=Keeping(), fullgraph=True)
+    assert T.equal(compiled(x), module(x))
+    module.inner.factors[0] = 5.0  # type: ignore[index,operator]
+    assert T.equal(compiled(x), x * 5)
+    module.weight = nn.Parameter(T.full((2,), 3.0))
+    assert T.equal(compiled(x), x * 15)
+    module.register_forward_hook(lambda module, args, result: result + 1)
+    assert T.equal(compiled(x), x * 15 + 1)
+
+
+_collection: Any = {"factors": [2.0], "names": set()}
+_weight = T.ones(2)
+
+
+def outside(x: Any) -> Any:
+    return x * _collection["factors"][0] + len(_collection["names"]) + _weight
+
+
+def test_collections_outside_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "_collection", {"factors": [2.0], "names": set()})
+    compiled, x = T.compile(outside, backend=Keeping(), fullgraph=True), T.ones(2)
+    for _ in range(2):
+        assert T.equal(compiled(x), x * 2 + 1)
+    _collection["factors"][0] = 5.0
+    assert T.equal(compiled(x), x * 5 + 1)
+    _collection["names"].add("one")
+    assert T.equal(compiled(x), x * 5 + 2)
+    monkeypatch.setitem(globals(), "_weight", T.zeros(2))
+    assert T.equal(compiled(x), x * 5 + 1)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (lambda x, y: x * math.copysign(1, y), [0.0, -0.0, 0.0]),
+        (lambda x, y: x * len(y), [{1}, {1, 2}, {3}, set()]),
+        (lambda x, y: x * y[0], [[1.0], [2.0]]),
+        (lambda x, y: x + T.from_numpy(y), [np.ones(2), np.zeros(2)]),
+        (lambda x, y: x + float(y[0]), [np.ones(2), np.zeros(2)]),
+        (lambda x, y: x if y.is_contiguous() else -x, [T.ones(2, 2), T.ones(2, 2, 2)[..., 0]]),
+        (lambda x, y: x * y.stride(0), [T.ones(2, 2), T.ones(2, 2).t()]),
+    ],
+)
+def test_a_graph_is_for_just_such_arguments(program: Any, arguments: list[Any]) -> None:
+    x = T.ones(2, dtype=T.float64)
+    compiled = T.compile(program, backend=Keeping(), fullgraph=True)
+    for y in arguments:
+        assert repr(compiled(x, y)) == repr(program(x, y))
+
+
+def test_objects_that_come_and_go_are_not_mistaken_for_one_another() -> None:
+    class Odd:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+    compiled = T.compile(lambda x, y: x * y.value, backend=Keeping(), fullgraph=True)
+    for i in range(6):
+        assert compiled(T.ones(1), Odd(i)) == i
+
+
+def test_random_functions_draw_at_each_call() -> None:
+    def program(x: Any) -> Any:
+        return x + T.rand(2) + T.randn(2) * T.randint(1, 100, (2,)) + T.randperm(2)
+
+    x = T.zeros(2)
+    compiled = T.compile(program, backend=Keeping(), fullgraph=True)
+    traced = T.jit.trace(program, x, check_trace=False)
+    for made in (compiled, traced):
+        T.manual_seed(3)
+        first, second = made(x), made(x)
+        T.manual_seed(3)
+        assert T.equal(first, program(x)) and T.equal(second, program(x))
+
+    def fills(x: Any) -> Any:
+        return x + T.empty(2).uniform_()
+
+    with pytest.raises(Unsupported, match="random numbers"):
+        T.compile(fills, backend=Keeping(), fullgraph=True)(x)
+    with pytest.warns(T.jit.TracerWarning, match="random numbers"):
+        T.jit.trace(fills, x, check_trace=False)
+
+
+def test_there_is_a_limit_of_graphs_which_is_told() -> None:
+    backend = Keeping()
+    compiled = T.compile(double, backend=backend, fullgraph=True)
+    for i in range(8):
+        compiled(T.ones(i))
+    with pytest.raises(FailOnRecompileLimitHit, match="double has been compiled 8 times"):
+        compiled(T.ones(8))
+    assert compiled(T.ones(7)).shape == (7,)
+    compiled = T.compile(double, backend=backend)
+    for i in range(8):
+        compiled(T.ones(i))
+    with pytest.warns(UserWarning, match="compiled 8 times") as caught:
+        shapes = [compiled(T.ones(i)).shape for i in (8, 9)]
+    assert shapes == [(8,), (9,)]
+    assert len(caught) == 1
+    assert caught[0].filename == __file__

@@ -1,15 +1,16 @@
 """Functions that a backend of the program's own compiles.
 
 Note [What a backend gets]
-At the first call, and at each call with other shapes, dtypes, or values of arguments that are no
-tensors, the function is traced along its arguments, and the backend gets the graph as a
+At the first call, and at each call with other shapes, strides, dtypes, or values of arguments that
+are no tensors, the function is traced along its arguments, and the backend gets the graph as a
 `fx.GraphModule` with the tensors as example inputs. What it returns is called from then on. The
 graph is of one piece. Where there is none, since a branch depends on data, the function runs as it
-is, and a warning says so once; with ``fullgraph`` that is an error.
+is, and a warning says so once; with ``fullgraph`` that is an error. So it is after `_LIMIT` graphs.
 
 What else the function reads is taken as it is at the trace, and checked before later calls where
-that can be done: its own globals and closure, and whether modules are in training. What it does
-besides computing, such as printing, happens at the trace only.
+that can be done: its own globals and closure, the collections in them, and the attributes, hooks,
+parameters and children of modules. What it does besides computing, such as printing, happens at
+the trace only. Random functions are part of the graph, and draw anew at each call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import shmtensor
-from shmtensor._torch._dynamo.exc import BackendCompilerFailed, Unsupported
+from shmtensor._torch._dynamo.exc import (
+    BackendCompilerFailed,
+    FailOnRecompileLimitHit,
+    Unsupported,
+)
 from shmtensor.nn import Module
 from shmtensor.random import fork_rng
 
@@ -32,15 +37,67 @@ __all__ = ["Compiled", "compiled_function"]
 _LIMIT = 8
 
 
-def _kind(value: Any) -> Any:
+#: What torch calls the attributes of a module that say nothing of what it computes.
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+#: How deep collections are looked into: one may hold itself.
+_DEEPEST = 8
+
+
+class _Same:
+    """Equal to itself only, whatever its class says, and kept as long as a graph depends on it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _kind(value: Any, depth: int = 0) -> Any:
     """What must be the same for a graph to fit an argument."""
+    kind = type(value)
     if isinstance(value, shmtensor.Tensor):
-        return type(value), value.shape, value.dtype, value.device, value.requires_grad
+        strides = value.stride() if value.layout == shmtensor.strided else None
+        about = value.dtype, value.layout, value.device, value.requires_grad
+        return kind, value.shape, strides, about
+    if kind in (float, complex):
+        return kind, repr(value)  # 0.0 and -0.0 are equal, and nan is not
+    if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
+        return _Same(value), value.tobytes()
+    if depth < _DEEPEST and kind in (list, tuple, set, frozenset):
+        return kind, *(_kind(each, depth + 1) for each in value)
+    if depth < _DEEPEST and kind is dict:
+        return kind, *((key, _kind(each, depth + 1)) for key, each in value.items())
     try:
         hash(value)
     except TypeError:
-        return type(value), id(value)
-    return type(value), value
+        return _Same(value)
+    return kind, value
+
+
+def _kind_outside(value: Any) -> Any:
+    """What must be the same for a graph that reads a value which is no argument."""
+    if isinstance(value, Module):
+        return _Same(value), *_kind_of_module(value)
+    if isinstance(value, shmtensor.Tensor):
+        return _Same(value), _kind(value)
+    return _kind(value)
+
+
+def _kind_of_module(module: Module) -> Iterator[Any]:
+    """What must be the same in a module: its own and its children's attributes."""
+    for each in module.modules():
+        for name, value in vars(each).items():
+            if name in _REGISTRIES:
+                yield from ((key, _Same(part)) for key, part in value.items())
+            elif name in _HOOKS:
+                yield tuple(value)
+            elif not name.startswith("_"):
+                yield name, _kind_outside(value)
 
 
 class Compiled:
@@ -66,7 +123,7 @@ class Compiled:
         self.fullgraph = fullgraph
         self.options = options or {}
         self._made: dict[Any, Callable[..., Any] | None] = {}
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what the backend made for such arguments; make it first."""
@@ -79,6 +136,7 @@ class Compiled:
         key = (str(spec), *map(_kind, leaves), *self._surroundings())
         if key not in self._made:
             if len(self._made) >= _LIMIT:
+                self._say_limit()
                 return self.function(*args, **kwargs)
             self._made[key] = self._make(leaves, spec)
         made = self._made[key]
@@ -91,20 +149,16 @@ class Compiled:
         found: list[Any] = [shmtensor.is_grad_enabled(), shmtensor.is_inference_mode_enabled()]
         function = self.function
         if isinstance(function, Module):
-            found += [module.training for module in function.modules()]
-            return tuple(found)
+            return *found, *_kind_of_module(function)
         plain = getattr(function, "__func__", function)
         code = getattr(plain, "__code__", None)
         if code is not None:
-            found += [_kind(plain.__globals__.get(name)) for name in code.co_names]
+            found += [_kind_outside(plain.__globals__.get(name)) for name in code.co_names]
             for cell in plain.__closure__ or ():
                 try:
-                    found.append(_kind(cell.cell_contents))
+                    found.append(_kind_outside(cell.cell_contents))
                 except ValueError:  # it is empty yet
                     found.append(None)
-        for value in found:
-            if isinstance(value, tuple) and len(value) > 1 and isinstance(value[1], Module):
-                found += [module.training for module in value[1].modules()]
         return tuple(found)
 
     def _make(self, leaves: list[Any], spec: Any) -> Callable[..., Any] | None:
@@ -137,6 +191,25 @@ class Compiled:
 
         return call
 
+    def _say_limit(self) -> None:
+        """Say that there are no more graphs.
+
+        Raises:
+            FailOnRecompileLimitHit: One is wanted.
+        """
+        text = (
+            f"{getattr(self.function, '__name__', type(self.function).__name__)} has been compiled "
+            f"{_LIMIT} times, for arguments and surroundings that differ"
+        )
+        if self.fullgraph:
+            raise FailOnRecompileLimitHit(text)
+        self._warn(text, level=5)
+
+    def _warn(self, text: str, level: int) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(f"{text}. It runs as it is, without the backend", stacklevel=level)
+
     def _explain(self, error: Exception) -> None:
         """Say why there is no graph.
 
@@ -149,9 +222,7 @@ class Compiled:
         )
         if self.fullgraph:
             raise Unsupported(text) from error
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(f"{text}. It runs as it is, without the backend", stacklevel=5)
+        self._warn(text, level=6)
 
 
 @contextlib.contextmanager
@@ -171,7 +242,7 @@ def _graph_of(
     function: Callable[..., Any], leaves: list[Any], spec: Any
 ) -> tuple[Any, Any, list[tuple[bool, Any]]]:
     """A module of a function's graph, the structure of its result, and what stands in that."""
-    from shmtensor.fx._examples import ExampleProxy, ExampleTracer, function_of
+    from shmtensor.fx._examples import ExampleProxy, ExampleTracer, copy_of, function_of
     from shmtensor.fx.graph_module import GraphModule
     from shmtensor.utils import _pytree as pytree
 
@@ -199,7 +270,7 @@ def _graph_of(
         return tuple(each for is_tensor, each in zip(varies, result, strict=True) if is_tensor)
 
     names = [f"input_{i}" for i in range(len(places))]
-    examples = [leaves[i].detach().clone().requires_grad_(leaves[i].requires_grad) for i in places]
+    examples = [copy_of(leaves[i]) for i in places]
     tracer = ExampleTracer(examples, follow_sizes=False)
     traced = function_of(on_tensors, names, by_name=False)
     graph = tracer.trace_call(root, traced, dict(zip(names, examples, strict=True)))

@@ -19,7 +19,7 @@ from typing import Any
 import shmtensor
 from shmtensor._torch._jit_internal import tracing
 from shmtensor.fx import _execution
-from shmtensor.fx._examples import ExampleProxy, ExampleTracer, function_of
+from shmtensor.fx._examples import ExampleProxy, ExampleTracer, copy_of, function_of
 from shmtensor.fx.graph import Graph, _PyTreeCodeGen
 from shmtensor.nn import Module
 from shmtensor.random import fork_rng
@@ -58,6 +58,14 @@ class _JitTracer(ExampleTracer):
                 "The value is a constant from now on, and the trace might not generalize to other "
                 "inputs!"
             )
+        warnings.warn(text, TracerWarning, stacklevel=_levels_to_program())
+
+    def take_random(self, method: str) -> None:
+        """Warn."""
+        text = (
+            f"Filling a tensor with random numbers ({method}) might cause the trace to be "
+            "incorrect: they are constants from now on"
+        )
         warnings.warn(text, TracerWarning, stacklevel=_levels_to_program())
 
 
@@ -103,7 +111,7 @@ def _arguments(
 
 def _copied(given: Any) -> Any:
     """Arguments that the program may change."""
-    return pytree.tree_map(lambda t: t.detach().clone().requires_grad_(t.requires_grad), given)
+    return pytree.tree_map(copy_of, given)
 
 
 def _names(call: Any, count: int) -> list[str]:
