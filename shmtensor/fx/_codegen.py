@@ -24,7 +24,7 @@ from shmtensor.utils import _pytree as pytree
 
 from . import _names
 from ._namespace import Namespace, given_names
-from .node import Node, map_arg
+from .node import Node, map_arg, naming
 
 if TYPE_CHECKING:
     from shmtensor.utils._pytree import TreeSpec
@@ -294,7 +294,6 @@ class CodeGen:
     def __init__(self) -> None:
         self._body_transformer: TransformCodeFunc | None = None
         self._func_name = "forward"
-        self._value: Callable[[Any], str] = repr
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
         """Return the first line of the function, or all lines before its body.
@@ -309,7 +308,7 @@ class CodeGen:
 
     def generate_output(self, output_args: Any) -> str:
         """Return the statement that returns *output_args*."""
-        return f"return {self._value(output_args)}"
+        return f"return {naming.value(output_args)}"
 
     def process_inputs(self, *args: Any) -> Any:
         """Return the values of the placeholders for arguments of a call."""
@@ -339,12 +338,9 @@ class CodeGen:
                 name, obj
             )
             writer.globals.setdefault(name, obj)
-        self._value = writer.value
-        try:
-            body = self._body(steps, writer, verbose)
-            head = self.gen_fn_def(writer.arguments, writer.returned)
-        finally:
-            self._value = repr
+        naming.value = writer.value
+        body = self._body(steps, writer, verbose)
+        head = self.gen_fn_def(writer.arguments, writer.returned)
         if not any(line.strip() for line in body):
             body = ["pass\n"]
         if self._body_transformer is not None:
@@ -450,7 +446,7 @@ class _PyTreeCodeGen(CodeGen):
 
     def generate_output(self, output_args: Any) -> str:
         """Return the statement that puts the result together."""
-        given = self._value(output_args)
+        given = naming.value(output_args)
         if self.pytree_info.out_spec is None:
             return f"return {given}"
         return f"return pytree.tree_unflatten({given}, self._out_spec)"

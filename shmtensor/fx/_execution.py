@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import linecache
+from types import FunctionType
 from typing import Any
 
-__all__ = ["function_from", "import_block", "is_generated"]
+__all__ = ["function_from", "import_block", "is_generated", "without_trace"]
 
 _PREFIX = "<eval_with_key>"
 _count = itertools.count()
@@ -41,6 +42,11 @@ def _execute(src: str, names: dict[str, Any], origin: dict[str, Any] | None) -> 
     exec(compile(src, key, "exec", dont_inherit=True), names)
 
 
+def without_trace(value: Any) -> Any:
+    """Return what a name in a module stands for, also while a trace has put *value* there."""
+    return vars(value).get("_fx_records", value) if isinstance(value, FunctionType) else value
+
+
 def is_generated(filename: str) -> bool:
     """Return whether code with this file name was generated."""
     return filename.startswith(_PREFIX)
@@ -59,6 +65,9 @@ def function_from(
     """
     used = dict(names)
     _execute(src, used, origin)
+    for key, value in [*used.items()]:
+        if (plain := without_trace(value)) is not value:
+            used[key] = plain
     return used[name]
 
 
@@ -88,19 +97,18 @@ def import_block(names: dict[str, Any], given: dict[str, Any]) -> str:
         found: Any = importlib.import_module(module)
         for part in path:
             found = getattr(found, part, None)
-        if found is not obj:
+        if without_trace(found) is not obj:
             raise RuntimeError(
                 f"{obj!r} is not {'.'.join(path)} of {module}, where whoever reads the code would "
                 "look for it"
             )
+        first = name
+        while len(path) > 1 and first in names:  # the class that holds it gets a name of its own
+            first = f"_{first}"
         if module != "builtins" or path != [name]:
-            lines.add(
-                f"from {module} import {path[0]} as _{name}"
-                if len(path) > 1
-                else (f"from {module} import {path[0]} as {name}")
-            )
+            lines.add(f"from {module} import {path[0]} as {first}")
         if len(path) > 1:
-            lines.add(f"{name} = {'.'.join([f'_{name}', *path[1:]])}")
+            lines.add(f"{name} = {'.'.join([first, *path[1:]])}")
     return "\n".join(
         sorted(lines, key=lambda line: (not line.startswith(("from", "import")), line))
     )

@@ -90,6 +90,7 @@ def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:
         made.node.meta["is_wrapped"] = True
         return made
 
+    record._fx_records = function  # type: ignore[attr-defined]
     return record
 
 

@@ -24,7 +24,7 @@ from ._codegen import inplace_methods as inplace_methods
 from ._codegen import magic_methods as magic_methods
 from ._codegen import reflectable_magic_methods as reflectable_magic_methods
 from ._namespace import Namespace
-from .node import Argument, Node, Target, _legal_ops, map_arg
+from .node import Argument, Node, Target, _legal_ops, map_arg, names_in_code
 
 if TYPE_CHECKING:
     from ._symbolic_trace import Tracer
@@ -411,21 +411,10 @@ class Graph:
             **options: Accepted.
         """
         namespace = Namespace()
-        nodes = [*self.nodes]
-        kept = [node._repr_fn for node in nodes]
-
-        def name_of(node: Node) -> str:
-            return namespace.create_name(node.name, node)
-
-        for node in nodes:
-            node._repr_fn = name_of
-        try:
+        with names_in_code(self, lambda node: namespace.create_name(node.name, node)):
             return self._codegen._gen_python_code(
                 self.nodes, root_module, namespace, verbose=verbose, **options
             )
-        finally:
-            for node, before in zip(nodes, kept, strict=True):
-                node._repr_fn = before
 
     def __str__(self) -> str:
         lines = [node.format_node() for node in self.nodes]

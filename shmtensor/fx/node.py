@@ -6,8 +6,10 @@ Source:
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor
@@ -65,6 +67,30 @@ _get_qualified_name = _names.qualified_name
 _type_repr = _names.type_name
 
 
+class _Naming(threading.local):
+    """What nodes are called while this thread writes code, which may be that of other names."""
+
+    def __init__(self) -> None:
+        self.graph: Graph | None = None
+        self.name_of: Any = None
+        #: Gives the expression for an argument.
+        self.value: Callable[[Any], str] = repr
+
+
+naming = _Naming()
+
+
+@contextlib.contextmanager
+def names_in_code(graph: Graph, name_of: Callable[[Node], str]) -> Iterator[None]:
+    """Let the text of a graph's nodes be their names in code, in this thread."""
+    before = naming.graph, naming.name_of, naming.value
+    naming.graph, naming.name_of, naming.value = graph, name_of, repr
+    try:
+        yield
+    finally:
+        naming.graph, naming.name_of, naming.value = before
+
+
 def has_side_effect(fn: F) -> F:
     """Mark a function as one whose calls are never left out; returns it."""
     _side_effectful_functions.add(fn)
@@ -99,9 +125,6 @@ def _format_arg(arg: Any) -> str:
     """An argument in the text of a graph: nodes with %, strings without quotes."""
     if isinstance(arg, list):
         return f"[{', '.join(map(_format_arg, arg))}]"
-    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
-        items = zip(arg._fields, map(_format_arg, arg), strict=True)
-        return f"{type(arg).__name__}({', '.join('='.join(item) for item in items)})"
     if isinstance(arg, tuple):
         comma = "," if len(arg) == 1 else ""
         return f"({', '.join(map(_format_arg, arg))}{comma})"
@@ -167,7 +190,6 @@ class Node:
         self._prev = self._next = self
         self._erased = False
         self._position = 0
-        self._repr_fn: Callable[[Node], str] | None = None
         self._set_arguments(args, kwargs)
 
     # --- place --------------------------------------------------------------------------------
@@ -366,7 +388,8 @@ class Node:
     # --- text ---------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return self._repr_fn(self) if self._repr_fn is not None else self.name
+        is_named = naming.graph is self.graph and naming.name_of is not None
+        return naming.name_of(self) if is_named else self.name
 
     _pretty_print_target = staticmethod(_names.printed_target)
 
@@ -404,7 +427,7 @@ class Node:
 
     # A node is the same step only in its own graph; `Graph.__deepcopy__` copies graphs.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_prev": None, "_next": None, "_repr_fn": None}
+        return {**self.__dict__, "_prev": None, "_next": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

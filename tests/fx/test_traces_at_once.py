@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -200,6 +201,34 @@ def test_code_that_records_functions_is_forgotten_with_its_module() -> None:
     assert again.code == traced.code
     assert "len(x)" in again.code
     assert builtins.len is len
+
+
+def test_threads_may_write_the_code_of_one_module() -> None:
+    traced = fx.symbolic_trace(lambda x, y=float("inf"): (recorded(x) + len(x), {"k": y}))
+    code = traced.code
+
+    def write() -> None:
+        for _ in range(20):
+            assert traced.graph.python_code("self").src == code
+            assert pickle.loads(pickle.dumps(traced)).code == code
+
+    run(*[write] * 3)
+    assert [repr(node) for node in traced.graph.nodes] == [n.name for n in traced.graph.nodes]
+
+
+def test_code_that_cannot_be_written_leaves_names_as_they_were() -> None:
+    class Fails(fx.graph.CodeGen):
+        def generate_output(self, output_args: Any) -> str:
+            raise KeyError(repr(output_args))
+
+    graph = fx.Graph()
+    node = graph.placeholder("len")
+    graph.output(node)
+    graph.set_codegen(Fails())
+    with pytest.raises(KeyError):
+        graph.python_code("self")
+    node.name = "other"
+    assert repr(node) == "other"
 
 
 class Holds(nn.Module):
