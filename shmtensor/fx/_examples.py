@@ -8,6 +8,7 @@ the examples, with a warning, or refused.
 from __future__ import annotations
 
 import copy
+import keyword
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -333,9 +334,10 @@ class ExampleTracer(Tracer):
         self.graph = Graph()
         self._note_code(function)
         self.tensor_attrs = {}
+        names = function.__code__.co_varnames
         concrete = {
             name: pytree.tree_map(lambda _: PH, value)
-            for name, value in arguments.items()
+            for name, value in zip(names, arguments.values(), strict=False)
             if not pytree.tree_is_leaf(value)
         }
         with _RandomFunctions(self):
@@ -348,10 +350,25 @@ def function_of(call: Callable[..., Any], names: list[str], by_name: bool) -> An
 
     Args:
         call: What is called.
-        names: The arguments.
+        names: The arguments. Those that code cannot have get other names in it.
         by_name: Whether they are handed on by name.
     """
-    handed = [f"{name}={name}" if by_name else name for name in names]
-    made = eval(f"lambda {', '.join(names)}: call({', '.join(handed)})", {"call": call})
+    taken = [_parameter(name, i, names) for i, name in enumerate(names)]
+    callee = "call"
+    while callee in taken:
+        callee = f"_{callee}"
+    given = [f"{name!r}: {each}" for name, each in zip(names, taken, strict=True)]
+    handed = f"**{{{', '.join(given)}}}" if by_name else ", ".join(taken)
+    made = eval(f"lambda {', '.join(taken)}: {callee}({handed})", {callee: call})
     made.__name__ = getattr(call, "__name__", type(call).__name__)
+    return made
+
+
+def _parameter(name: str, position: int, names: list[str]) -> str:
+    """The name of an argument in code; the module itself is ``self`` there."""
+    made = name
+    if not name.isidentifier() or keyword.iskeyword(name) or name == "self":
+        made = f"argument_{position + 1}"
+        while made in names:
+            made = f"{made}_"
     return made

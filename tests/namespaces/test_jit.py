@@ -222,3 +222,22 @@ def test_things_that_no_script_can_be() -> None:
 def test_scripts_that_are() -> None:
     for function in (branches, with_exception_outside_scripts, ignored, [1], {"a": 1}, Model):
         assert jit.script(function) is function
+
+
+@pytest.mark.parametrize(
+    "name", ["call", "class", "a b", "self", "a=b", "argument_1", "torch", "print"]
+)
+def test_arguments_may_have_any_names(name: str) -> None:
+    def program(**arguments: Any) -> Any:
+        return arguments[name] + arguments["y"] * 2
+
+    given = {name: T.ones(2), "y": T.ones(2)}
+    traced = T.jit.trace(program, example_kwarg_inputs=given)
+    assert traced(**given).tolist() == [3.0, 3.0]
+    lists = {name: [T.ones(2)], "y": T.ones(2)}
+    nested = T.jit.trace(lambda **a: a[name][0] + a["y"], example_kwarg_inputs=lists)
+    assert nested(**lists).tolist() == [2.0, 2.0]
+
+
+def test_a_function_may_call_its_argument_call() -> None:
+    assert T.jit.trace(lambda call: call + 1, T.ones(1))(T.ones(1)) == 2

@@ -234,7 +234,7 @@ class ScriptFunction:
         self._forward, self.code = _function_from(graph)
         _keep_specs(root, graph)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Do what the traced function did.
 
         Raises:
