@@ -94,7 +94,7 @@ static shmt_status leave_root(shmt_tensor* v, shmt_tensor** grad) {
   shmt_tensor* alone = NULL;
 
   if (SHMT_LIKELY(!g->base) || !is_last_view(g) || !layout_fits(g, v)) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), g->offset, &alone));
+  SHMT_TRY(shmt__tensor_detached(g, &alone));
   shmt__tensor_release(g);
   *grad = alone;
   return SHMT_OK;
@@ -151,6 +151,35 @@ static shmt_status accumulate_sparse(shmt_autograd_meta* m, shmt_tensor* g) {
   return status;
 }
 
+/* Are sums with t the business of its class? See Note [Wrappers] in tensor/tensor.h. */
+static bool is_answered(const shmt_tensor* t) {
+  return (t->keys & (SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_NoMemory)) != 0;
+}
+
+/* Without recording, where a class answers operators for the gradient or for .grad. It may run Python code, so nothing
+ * is done under the lock. */
+static SHMT_COLD shmt_status accumulate_answered(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor* grad) {
+  for (;;) {
+    SHMT_AUTO(shmt_tensor) seen = shmt__tensor_grad(v);
+    SHMT_AUTO(shmt_tensor) first = NULL;
+    if (seen) return shmt_op_add__Tensor(seen, grad, shmt__scalar_int(1));
+    if (shmt__is_last_reference(&grad->refs) && layout_fits(grad, v)) {
+      SHMT_TRY(shmt__tensor_detached(grad, &first));
+    } else if (v->flags & SHMT_TENSOR_DENSE) {
+      SHMT_TRY(shmt_op_new_empty_strided(grad, shmt__tensor_sizes(v), shmt__tensor_strides(v), grad->dtype,
+                                         SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &first));
+      SHMT_TRY(shmt_op_copy_(first, grad, false));
+    } else {
+      SHMT_TRY(shmt_op_clone(grad, SHMT_CONTIGUOUS_FORMAT, &first));
+    }
+    shmt__grad_lock(m);
+    const bool is_first = !m->grad;
+    if (is_first) m->grad = SHMT_TAKE(first);
+    shmt__grad_unlock(m);
+    if (is_first) return SHMT_OK; /* else another thread was faster */
+  }
+}
+
 /* Without recording: the gradient becomes .grad, or is added to it in place. */
 static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
@@ -161,9 +190,10 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
     shmt_tensor** fresh = copy ? &copy : grad;
     shmt__grad_lock(m);
     bool done = true;
-    if (SHMT_UNLIKELY(m->grad && m->grad->sparse)) {
+    if (SHMT_UNLIKELY(m->grad && (m->grad->sparse || is_answered(m->grad)))) {
+      const bool is_sparse = m->grad->sparse != NULL;
       shmt__grad_unlock(m);
-      return accumulate_sparse(m, *fresh);
+      return is_sparse ? accumulate_sparse(m, *fresh) : accumulate_answered(m, v, *fresh);
     }
     if (m->grad) {
       /* The kernel is called directly: no mode or hook may run under the lock. */
@@ -206,6 +236,7 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
   if (SHMT_LIKELY(!shmt__grad_enabled() && !((*grad)->keys & SHMT_KEYBIT_ForwardAD))) {
+    if (SHMT_UNLIKELY(is_answered(*grad))) return accumulate_answered(m, v, *grad);
     if (SHMT_UNLIKELY((*grad)->sparse != NULL)) return accumulate_sparse(m, *grad);
     if (SHMT_LIKELY(!shmt__tensor_is_conj_neg(*grad))) return accumulate_plain(m, v, grad);
     SHMT_AUTO(shmt_tensor) resolved = NULL;

@@ -239,6 +239,23 @@ shmt_status shmt__tensor_retain_grad(shmt_tensor* t) {
   return SHMT_OK;
 }
 
+static SHMT_COLD shmt_status detached_by_class(shmt_tensor* t, shmt_tensor** out) {
+  SHMT_KEYS_GUARD(keys);
+  shmt__tls_keys.excluded |= SHMT_KEYBIT_ADInplaceOrView | SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD;
+  SHMT_AUTO(shmt_tensor) own = NULL;
+  SHMT_TRY(shmt_op_detach(t, &own));
+  SHMT_REQUIRE(own != t, SHMT_E_RUNTIME,
+               "detach: __torch_dispatch__ returned its argument of shape %s, where autograd needs another tensor",
+               SHMT_SHAPE_TEXT(t));
+  *out = SHMT_TAKE(own);
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_detached(shmt_tensor* t, shmt_tensor** out) {
+  if (SHMT_UNLIKELY(shmt__tensor_is_answered(t))) return detached_by_class(t, out);
+  return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
+}
+
 shmt_status shmt__tensor_detach_inplace(shmt_tensor* t) {
   SHMT_REQUIRE(!(t->flags & SHMT_TENSOR_VIEW), SHMT_E_RUNTIME,
                "Can't detach views in-place. Use detach() instead.");

@@ -87,6 +87,9 @@ shmt_tensor* shmt__tensor_grad(shmt_tensor* t);
 shmt_status shmt__tensor_set_grad(shmt_tensor* t, shmt_tensor* grad);
 /* Keep .grad of a non-leaf. Errors: SHMT_E_RUNTIME when t does not require grad. */
 shmt_status shmt__tensor_retain_grad(shmt_tensor* t);
+/* t without its history, over the same memory: for what autograd keeps itself. A class that answers operators is asked
+ * for it, since an alias would not be one of its tensors (Note [Wrappers] in tensor/tensor.h). New reference. */
+shmt_status shmt__tensor_detached(shmt_tensor* t, shmt_tensor** out);
 /* Cut t from its history in place. Errors: SHMT_E_RUNTIME for views. */
 shmt_status shmt__tensor_detach_inplace(shmt_tensor* t);
 

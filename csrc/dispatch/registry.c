@@ -211,7 +211,9 @@ static const shmt__kernel* newest(const shmt_operator* op, int key) {
 
 static bool is_sparse_key(int key) { return key == SHMT_KEY_SparseCPU || key == SHMT_KEY_SparseCsrCPU; }
 
-static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta || is_sparse_key(key); }
+static bool is_backend(int key) {
+  return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta || key == SHMT_KEY_NoMemory || is_sparse_key(key);
+}
 
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
@@ -542,6 +544,18 @@ static shmt_status refuse_sparse(void* ctx, const shmt_operator* op, shmt_keyset
 }
 
 const shmt__kernel shmt__no_sparse_kernel = {.boxed = refuse_sparse, .where = "csrc/dispatch/registry.c"};
+
+static shmt_status refuse_no_memory(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
+                                    shmt_value* results) {
+  char name[256];
+  (void)ctx, (void)ks, (void)args, (void)results;
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "aten::%s: Cannot access data pointer of Tensor that doesn't have storage. An argument is a wrapper without "
+            "memory, and the __torch_dispatch__ of its class did not answer the call.",
+            shmt__operator_name(op, name, sizeof name));
+}
+
+const shmt__kernel shmt__no_memory_kernel = {.boxed = refuse_no_memory, .where = "csrc/dispatch/registry.c"};
 
 const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset ks) {
   char name[256], wanted[256], there[256];

@@ -8,9 +8,9 @@
  *   4. backends, BackendSelect:  the newest CatchAll kernel;
  *   5. the newest fallback of that key;
  *   6. the key's generated fallback: at Conjugate and Negative unless the operator is a view; at ForwardAD for
- *      operators that Autograd records and those defined at run time; at SparseCPU and SparseCsrCPU, where it refuses
- *      the call.
- * The backends are CPU, Meta, SparseCPU and SparseCsrCPU. Otherwise the key has no kernel: its bit is not in the
+ *      operators that Autograd records and those defined at run time; at SparseCPU, SparseCsrCPU and NoMemory, where it
+ *      refuses the call.
+ * The backends are CPU, Meta, SparseCPU, SparseCsrCPU and NoMemory. Otherwise the key has no kernel: its bit is not in the
  * operator's mask, and a call passes to the key below. Composite kernels leave Autograd without a kernel on purpose:
  * the operators that they call are recorded. The kernels that a generated operator has at start-up count as registered
  * first, for exactly their keys.
@@ -36,6 +36,8 @@ extern const shmt__kernel* const shmt__generated_fallbacks[SHMT_N_KEYS];
 /* The one of the keys SparseCPU and SparseCsrCPU. It refuses the call, so that no kernel for dense tensors sees a
  * sparse one among its arguments. */
 extern const shmt__kernel shmt__no_sparse_kernel;
+/* The same at the key NoMemory. */
+extern const shmt__kernel shmt__no_memory_kernel;
 
 /* The operator of that name, or NULL. Takes the registry's lock: call once per call site. */
 shmt_operator* shmt__operator_lookup(const char* name);

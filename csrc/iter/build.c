@@ -218,7 +218,7 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
   for (int k = 0; k < it->n_operands; k++)
     it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
   for (int k = 0; k < it->n_operands; k++) /* a batched tensor comes here past its batching rule only */
-    if (it->operands[k].tensor) SHMT_TRY(shmt__check_not_batched(it->operands[k].tensor));
+    if (it->operands[k].tensor) SHMT_TRY(shmt__check_has_memory(it->operands[k].tensor));
   if (it->check_overlap)
     for (int k = 0; k < it->n_outputs; k++)
       if (it->operands[k].tensor) SHMT_TRY(shmt__iter_check_overlap(it, it->operands[k].tensor));

@@ -59,7 +59,3 @@ shmt_status shmt__batched_replace(shmt_tensor* t, shmt_tensor* value, int dim) {
   t->keys &= ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
   return SHMT_OK;
 }
-
-shmt_status shmt__fail_no_data(void) {
-  SHMT_FAIL(SHMT_E_RUNTIME, "Cannot access data pointer of Tensor that doesn't have storage");
-}

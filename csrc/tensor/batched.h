@@ -45,10 +45,5 @@ static inline shmt_tensor* shmt__all_examples(shmt_tensor* t) {
 shmt_status shmt__batched_create(shmt_tensor* value, int dim, int level, uint64_t level_id, shmt_tensor** out);
 /* Let t stand for another value, at the same level; its geometry becomes that of an example of it. */
 shmt_status shmt__batched_replace(shmt_tensor* t, shmt_tensor* value, int dim);
-/* Refuse to hand out the memory of a tensor that has none. Errors: SHMT_E_RUNTIME. */
-SHMT_COLD shmt_status shmt__fail_no_data(void);
-static inline shmt_status shmt__check_not_batched(const shmt_tensor* t) {
-  return SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_FuncTorchBatched)) ? SHMT_OK : shmt__fail_no_data();
-}
 
 #endif

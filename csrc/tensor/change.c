@@ -93,6 +93,22 @@ shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_for
   return put_geometry(t, sizes, strides_list, t->offset);
 }
 
+shmt_status shmt__tensor_set_storage(shmt_tensor* t, shmt_storage* s) {
+  uint64_t nbytes;
+  if (t->storage == s) return SHMT_OK;
+  SHMT_TRY(shmt__storage_bytes_for(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset,
+                                   shmt__tensor_item_bytes(t), &nbytes));
+  if (nbytes > s->nbytes && (s->flags & SHMT_STORAGE_META)) SHMT_TRY(shmt__storage_resize(s, nbytes));
+  SHMT_REQUIRE(nbytes <= s->nbytes, SHMT_E_RUNTIME,
+               "setStorage: a tensor of shape %s needs %" PRIu64 " bytes, the storage has %" PRIu64, SHMT_SHAPE_TEXT(t),
+               nbytes, s->nbytes);
+  shmt_storage* old = t->storage;
+  shmt__storage_retain(s);
+  t->storage = s;
+  shmt__storage_release(old);
+  return SHMT_OK;
+}
+
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   if (t == src) return SHMT_OK;
   shmt_sparse* parts = NULL;
@@ -122,6 +138,10 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   return SHMT_OK;
 }
 
+SHMT_COLD shmt_status shmt__fail_no_memory(void) {
+  SHMT_FAIL(SHMT_E_RUNTIME, "Cannot access data pointer of Tensor that doesn't have storage");
+}
+
 SHMT_COLD shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* t) {
   SHMT_FAIL(SHMT_E_RUNTIME,
             "%s(): cannot write to a read-only tensor with shape %s over %" PRIu64
@@ -148,12 +168,19 @@ static SHMT_COLD shmt_status item_of_batched(const shmt__batched* b, shmt_scalar
   return shmt__tensor_item(b->value, out);
 }
 
+shmt_status (*shmt__answered_item)(shmt_tensor*, shmt_scalar*) = shmt__tensor_item_in_memory;
+
 shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
+  return SHMT_UNLIKELY(shmt__tensor_is_answered(t)) ? shmt__answered_item(t, out) : shmt__tensor_item_in_memory(t, out);
+}
+
+shmt_status shmt__tensor_item_in_memory(shmt_tensor* t, shmt_scalar* out) {
   if (SHMT_UNLIKELY(shmt__batched_of(t) != NULL)) return item_of_batched(shmt__batched_of(t), out);
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
                t->numel);
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");
   if (SHMT_UNLIKELY(t->sparse != NULL)) return shmt__sparse_item(t, out);
+  SHMT_TRY(shmt__check_has_memory(t));
   *out = shmt__scalar_load(shmt__tensor_data(t), t->dtype);
   if (SHMT_UNLIKELY(shmt__tensor_is_conj_neg(t))) resolve_scalar(out, t->flags);
   return SHMT_OK;

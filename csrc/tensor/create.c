@@ -273,6 +273,21 @@ shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_int
   return SHMT_OK;
 }
 
+shmt_status shmt__tensor_without_memory(shmt_ints sizes, shmt_ints strides, int64_t offset, shmt_dtype dtype,
+                                        shmt_device device, shmt_tensor** out) {
+  SHMT_AUTO(shmt_storage) nothing = NULL;
+  uint64_t nbytes;
+  SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME,
+               "dimensionality of sizes (%" PRId64 ") must match dimensionality of strides (%" PRId64 ")", sizes.len,
+               strides.len);
+  SHMT_TRY(shmt__storage_bytes_for(sizes, strides, offset, shmt__dtype_size[dtype], &nbytes));
+  SHMT_TRY(shmt__storage_create_meta(nbytes, &nothing));
+  SHMT_TRY(shmt__tensor_from_storage(nothing, sizes, strides, offset, dtype, out));
+  (*out)->device = (int8_t)device;
+  (*out)->keys = ((*out)->keys & ~(shmt_keyset)SHMT_BACKEND_KEYS) | SHMT_KEYBIT_NoMemory;
+  return SHMT_OK;
+}
+
 static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints sizes, shmt_ints strides,
                                    int64_t offset, shmt_tensor** out) {
   shmt_tensor* t = NULL;
@@ -283,11 +298,11 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
   SHMT_TRY(shmt__storage_bytes_for(sizes, strides, offset, shmt__dtype_size[dtype], &nbytes));
   /* What indices there are is not looked at on Meta, so that something may be taken of nothing. */
   SHMT_ASSERT_FULL(nbytes <= src->storage->nbytes || src->device == SHMT_META ||
-                   (src->keys & SHMT_KEYBIT_FuncTorchBatched)); /* its storage has no bytes */
+                   !shmt__tensor_has_memory(src)); /* its storage has no bytes */
 #endif
   SHMT_TRY(take_header(sizes.len, dtype, src->device, &t));
   /* A view of an ordinary tensor is ordinary also in inference mode, and the other way round. */
-  t->keys = src->keys & ~(shmt_keyset)(SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
+  t->keys = src->keys & ~(shmt_keyset)(SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_PythonBelowAutograd);
   t->flags = src->flags & (SHMT_TENSOR_INFERENCE | SHMT_TENSOR_CONJ_NEG);
   shmt__storage_retain(src->storage);
   t->storage = src->storage;

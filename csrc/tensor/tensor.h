@@ -16,6 +16,11 @@
  * reach an Autograd kernel. For a view the base counts too (an in-place write may have given it a history), so read the
  * keys with shmt__tensor_keys(). The bit of ForwardAD is set while the tensor has a tangent, and is read in the same
  * way.
+ *
+ * Note [Wrappers]
+ * A tensor whose Python class answers operators (__torch_dispatch__) has the bit of PythonBelowAutograd. It belongs to
+ * the Python object: aliases do not have it. A wrapper has no memory besides: its backend is NoMemory, and its storage
+ * has no bytes. Its aliases, which no class knows, are refused by operators. See ADR 0083.
  */
 #ifndef SHMT_TENSOR_TENSOR_H
 #define SHMT_TENSOR_TENSOR_H
@@ -62,7 +67,7 @@ struct shmt_tensor {
   int16_t dtype;
   int8_t device;
   uint8_t n_dims;
-  shmt_keyset keys; /* CPU, Meta or a sparse backend, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
+  shmt_keyset keys; /* a backend, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD, PythonBelowAutograd */
   int64_t numel;
   int64_t offset;            /* elements from the start of the storage */
   int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
@@ -102,6 +107,10 @@ shmt_status shmt__tensor_empty_like(shmt_tensor* like, shmt_dtype dtype, shmt_te
 shmt_status shmt__tensor_zeros(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out);
 /* 0-d tensor holding value in dtype. wrapped: mark it a Python number. */
 shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool wrapped, shmt_tensor** out);
+/* A tensor without memory that says it is on that device; see Note [Wrappers].
+ * Errors: SHMT_E_RUNTIME for a geometry that cannot be. New reference. */
+shmt_status shmt__tensor_without_memory(shmt_ints sizes, shmt_ints strides, int64_t offset, shmt_dtype dtype,
+                                        shmt_device device, shmt_tensor** out);
 /* Tensor over an existing storage (retained); bounds are checked against its size. */
 shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_ints strides, int64_t offset,
                                       shmt_dtype dtype, shmt_tensor** out);
@@ -150,7 +159,10 @@ static inline void* shmt__tensor_data(const shmt_tensor* t) {
 }
 static inline bool shmt__tensor_is_sparse(const shmt_tensor* t) { return t->sparse != (void*)0; }
 /* The bits of keys that say where the elements are. */
-enum { SHMT_BACKEND_KEYS = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_SparseCPU | SHMT_KEYBIT_SparseCsrCPU };
+enum {
+  SHMT_BACKEND_KEYS = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_SparseCPU | SHMT_KEYBIT_SparseCsrCPU |
+      SHMT_KEYBIT_NoMemory,
+};
 static inline shmt_keyset shmt__tensor_backend(const shmt_tensor* t) { return t->keys & SHMT_BACKEND_KEYS; }
 static inline bool shmt__tensor_is_meta(const shmt_tensor* t) { return t->device == SHMT_META; }
 static inline bool shmt__tensor_is_contiguous(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONTIGUOUS) != 0; }
@@ -161,6 +173,20 @@ static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
   shmt_keyset k = __atomic_load_n(&t->keys, __ATOMIC_RELAXED);
   if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
   return k;
+}
+/* Are the elements in memory? Not those of a wrapper (see Note [Wrappers]), nor of a tensor that stands for an example
+ * of a batch. */
+static inline bool shmt__tensor_has_memory(const shmt_tensor* t) {
+  return !(t->keys & (SHMT_KEYBIT_NoMemory | SHMT_KEYBIT_FuncTorchBatched));
+}
+/* Refuse to hand out the memory of a tensor that has none. Errors: SHMT_E_RUNTIME. */
+SHMT_COLD shmt_status shmt__fail_no_memory(void);
+static inline shmt_status shmt__check_has_memory(const shmt_tensor* t) {
+  return SHMT_LIKELY(shmt__tensor_has_memory(t)) ? SHMT_OK : shmt__fail_no_memory();
+}
+/* Does the class of t's Python object answer operators? See Note [Wrappers]. */
+static inline bool shmt__tensor_is_answered(const shmt_tensor* t) {
+  return (t->keys & SHMT_KEYBIT_PythonBelowAutograd) != 0;
 }
 static inline bool shmt__tensor_is_conj_neg(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONJ_NEG) != 0; }
 /* Set exactly these conj and neg bits, and the keys that go with them. */
@@ -201,8 +227,11 @@ static inline void shmt__tensor_bump_version(shmt_tensor* t) {
   /* relaxed: the counter orders no other memory; as in torch, racing writers are the user's concern. */
   atomic_fetch_add_explicit(&((shmt_tensor*)shmt__tensor_version_root(t))->version, 1, memory_order_relaxed);
 }
-/* The one element of a 1-element tensor as a scalar. Errors: SHMT_E_RUNTIME for any other numel, Meta. */
+/* The one element of a 1-element tensor as a scalar; a class that answers operators is asked for it.
+ * Errors: SHMT_E_RUNTIME for any other numel, Meta, without memory. */
 shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out);
+/* The same from memory, in any case. */
+shmt_status shmt__tensor_item_in_memory(shmt_tensor* t, shmt_scalar* out);
 /* "[2, 3]" into buf (always terminated); returns buf. For messages. */
 const char* shmt__ints_text(shmt_ints v, char* buf, size_t cap);
 #define SHMT_SHAPE_TEXT(t) shmt__ints_text(shmt__tensor_sizes(t), (char[256]){0}, 256)
@@ -240,6 +269,8 @@ void shmt__contiguous_strides(shmt_ints sizes, shmt_memory_format format, int64_
 shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_format format);
 /* New geometry over the same storage, grown when needed (squeeze_, t_, set_...). */
 shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset);
+/* Show another storage with the same geometry. Errors: SHMT_E_RUNTIME when it is too small. Retains s. */
+shmt_status shmt__tensor_set_storage(shmt_tensor* t, shmt_storage* s);
 /* Take over src's storage, geometry and dtype (set_, .data =); the version stays. */
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
 /* Set or clear requires-grad in keys only (autograd owns the meaning). */
@@ -256,6 +287,8 @@ static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
  * SHMT_TENSOR_INFERENCE. */
 extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("initial-exec")));
 
+/* The element of a tensor whose class answers operators. */
+extern shmt_status (*shmt__answered_item)(shmt_tensor*, shmt_scalar*);
 /* autograd/ frees its metadata through this. */
 extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
 /* Called when the last reference of a tensor goes that keeps its Python object (Note [PyObject preservation] in

@@ -14,7 +14,7 @@ from typing import Any
 
 from shmtensor import _C
 
-__all__ = ["DispatchKey", "DispatchKeySet", "is_absent", "own_name"]
+__all__ = ["DisableTorchDispatch", "DispatchKey", "DispatchKeySet", "is_absent", "own_name"]
 
 _OWN = """
     ADInplaceOrView Autograd AutogradSparse BackendSelect CPU CompositeExplicitAutograd
@@ -164,3 +164,32 @@ class AutoDispatchBelowAutograd(ExcludeDispatchKeyGuard):
 
     def __init__(self) -> None:
         super().__init__(DispatchKeySet([DispatchKey.Autograd, DispatchKey.ADInplaceOrView]))
+
+
+class DisableTorchDispatch:
+    """While one exists, or is a context, no class and no mode is asked: kernels run at once.
+
+    Most of them refuse a tensor without memory.
+
+    Source:
+        torch._C._DisableTorchDispatch.
+    """
+
+    def __init__(self) -> None:
+        names = ("Python", "PythonBelowAutograd")
+        self._before = [(name, _C._change_keys(False, name, True)) for name in names]
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__del__()
+
+    def __del__(self) -> None:
+        while self._before:
+            name, was = self._before.pop()
+            _C._change_keys(False, name, was)

@@ -128,8 +128,16 @@ def redispatch_function(
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Let operators that a dispatch mode calls reach modes again: they do without it."""
-    yield
+    """A context inside of ``__torch_dispatch__`` whose calls are recorded, as those outside are.
+
+    Source:
+        torch.overrides.enable_reentrant_dispatch.
+    """
+    before = _C._record_again(None)
+    try:
+        yield
+    finally:
+        _C._record_again(before)
 
 
 # --- which functions can be overridden -----------------------------------------------------------

@@ -46,6 +46,9 @@ class OpOverload:
         self.namespace = self.namespace or "aten"
         self.__name__ = f"{self._plain}.{overload or 'default'}"
         self.__qualname__ = self.__name__
+        from shmtensor._core._tensor import Tensor  # under as_torch it says torch
+
+        self.__module__ = f"{Tensor.__module__}._ops.{self.namespace}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if (answering := _answering(args, kwargs)) is not None:

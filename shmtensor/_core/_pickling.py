@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import copyreg
 import importlib
 import pickle
 import warnings
@@ -28,6 +29,7 @@ __all__ = [
     "rebuild_storage",
     "rebuild_subclass",
     "rebuild_tensor",
+    "rebuild_wrapper",
     "reduce_storage",
     "reduce_tensor",
     "sparse_parts",
@@ -117,6 +119,47 @@ def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) 
     return tensor
 
 
+def _has_memory(tensor: Tensor) -> bool:
+    """Whether a tensor has elements of its own; a wrapper (``_make_wrapper_subclass``) has none."""
+    return type(tensor) is Tensor or "NoMemory" not in _C._dispatch_keys(tensor)
+
+
+def rebuild_wrapper(
+    kind: type[Tensor],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    storage_offset: int,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    state: dict[str, Any],
+) -> Tensor:
+    """Unpickle a tensor without memory: its attributes are all there is."""
+    made: Tensor = _C._TensorBase._make_wrapper_subclass(
+        kind,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
+    _set_state(made, state)
+    return made
+
+
+def _state_of(tensor: Tensor) -> dict[str, Any]:
+    """The attributes of a tensor, those in slots too."""
+    slots = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    state = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
+    return state | dict(getattr(tensor, "__dict__", {}))
+
+
+def _set_state(tensor: Tensor, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(tensor, name, value)
+
+
 def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
     """Return the tensors that a sparse one is made of; they share its memory."""
     plain = tensor.detach()
@@ -183,6 +226,10 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         protocol: Pickle protocol.
     """
     warn_of_hooks(tensor)
+    if not _has_memory(tensor):
+        geometry = (tuple(tensor.size()), tensor.stride(), tensor.storage_offset())
+        kind = (tensor.dtype, str(tensor.device), tensor.requires_grad)
+        return rebuild_wrapper, (type(tensor), *geometry, *kind, _state_of(tensor))
     state = dict(getattr(tensor, "__dict__", {}))
     if tensor.layout is not _C.strided:
         if type(tensor) is Tensor and not state:
@@ -224,6 +271,14 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         return known
     if tensor.layout is not _C.strided:
         result = tensor.detach().clone()
+    elif not _has_memory(tensor):
+        result = tensor.clone().detach_() if tensor.requires_grad else tensor.clone()
+        if type(result) is not type(tensor):
+            raise RuntimeError(
+                f"a {type(tensor).__name__} has no memory that could be copied, and its clone() "
+                f"returned a {type(result).__name__}: __torch_dispatch__ should answer clone, or "
+                "the class define __deepcopy__"
+            )
     else:
         result = rebuild_tensor(
             tensor.untyped_storage().__deepcopy__(memo),
@@ -234,14 +289,13 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
             conj=tensor.is_conj(),
             neg=tensor.is_neg(),
         )
-    if type(tensor) is not Tensor:
+    if type(result) is not type(tensor):
         result = result.as_subclass(type(tensor))
     if tensor.requires_grad:
         result.requires_grad_(True)
     memo[id(tensor)] = result
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
-    state = getattr(tensor, "__dict__", None)
-    if state:
-        result.__dict__.update(copy.deepcopy(state, memo))
+    if type(tensor) is not Tensor or getattr(tensor, "__dict__", None):
+        _set_state(result, copy.deepcopy(_state_of(tensor), memo))
     return result

@@ -119,6 +119,17 @@ class _NumberFormat:
         return (self._plain(value) if self.floating else str(value)).rjust(self.width)
 
 
+def _answers_operators(cls: type) -> bool:
+    return cls.__torch_dispatch__ is not _C._disabled_torch_dispatch_impl  # type: ignore[attr-defined]
+
+
+def _values_of(tensor: Tensor) -> Any:
+    """The elements as nested lists; a class that answers operators is asked for each."""
+    if not _answers_operators(type(tensor)):
+        return tensor.tolist()
+    return [_values_of(row) for row in tensor.unbind()] if tensor.dim() else tensor.item()
+
+
 class _Layout:
     """Values and formats of one tensor, laid out as nested brackets."""
 
@@ -126,7 +137,7 @@ class _Layout:
         self.indent = indent
         self.summarize = tensor.numel() > _options.threshold
         shown = _summarised(tensor) if self.summarize else tensor
-        values = list(_flat(shown.tolist()))
+        values = list(_flat(_values_of(shown)))
         self.is_complex = tensor.is_complex()
         if self.is_complex:
             self.real = _NumberFormat([value.real for value in values], True)
@@ -163,11 +174,11 @@ class _Layout:
         per_line = max(1, (_options.linewidth - indent) // width)
         edge = _options.edgeitems
         if self.summarize and tensor.size(0) > 2 * edge:
-            head = [self.number(value) for value in tensor[:edge].tolist()]
-            tail = [self.number(value) for value in tensor[-edge:].tolist()] if edge else []
+            head = [self.number(value) for value in _values_of(tensor[:edge])]
+            tail = [self.number(value) for value in _values_of(tensor[-edge:])] if edge else []
             cells = [*head, " ...", *tail] if edge else ["..."]
         else:
-            cells = [self.number(value) for value in tensor.tolist()]
+            cells = [self.number(value) for value in _values_of(tensor)]
         lines = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
@@ -230,7 +241,7 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
 def _looks_plain(cls: type) -> bool:
     """The tensor class itself, and classes such as Parameter, whose results are plain tensors."""
     is_disabled = cls.__torch_function__ is _C._disabled_torch_function_impl  # type: ignore[attr-defined]
-    return cls.__base__ is _C._TensorBase or is_disabled
+    return cls.__base__ is _C._TensorBase or (is_disabled and not _answers_operators(cls))
 
 
 def _batched_text(value: Tensor, dim: int | None, level: int) -> str:
@@ -309,7 +320,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
             suffixes.append(f"size={tuple(tensor.shape)}")
         body = "[]"
     else:
-        values = tensor.detach()
+        values = tensor if _answers_operators(type(tensor)) else tensor.detach()
         body = _Layout(values, indent).text(values, indent)
     if not _has_default_dtype(tensor, shows_values=tensor.numel() > 0 and not tensor.is_meta):
         suffixes.append(f"dtype={tensor.dtype}")

@@ -74,6 +74,16 @@ class Tensor(_TensorBase):
 
         return answer_as(cls, func, types, args, kwargs or {})
 
+    #: The same for operators, as their kernels would see them; see `utils._python_dispatch`.
+    __torch_dispatch__ = _C._disabled_torch_dispatch_impl
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that answers operators leaves calls as they are, unless it says otherwise."""
+        super().__init_subclass__(**options)
+        function = getattr(cls.__torch_function__, "__func__", None)
+        if function is _default_answer and cls.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+            cls.__torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
+
     # --- arithmetic --------------------------------------------------------------------------
 
     # Names that torch kept from before Python 3.
@@ -147,6 +157,10 @@ class Tensor(_TensorBase):
         array = _C._simple_array(self)
         if array is not None:
             return array  # type: ignore[no-any-return]
+        if type(self).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+            raise RuntimeError(
+                f".numpy() is not supported for tensor subclasses, got {type(self).__name__}"
+            )
         import numpy as np  # loaded by who uses it
 
         if force:
@@ -581,4 +595,5 @@ def _let_methods_ask() -> None:
 
 _let_methods_ask()
 _C._set_tensor_class(Tensor)
+_C._set_torch_dispatch(Tensor.__torch_dispatch__)
 _default_answer = Tensor.__dict__["__torch_function__"].__func__

@@ -124,6 +124,7 @@ _C.DispatchKeySet = keys.DispatchKeySet
 _C._AutoDispatchBelowAutograd = keys.AutoDispatchBelowAutograd
 _C._ExcludeDispatchKeyGuard = keys.ExcludeDispatchKeyGuard
 _C._IncludeDispatchKeyGuard = keys.IncludeDispatchKeyGuard
+_C._DisableTorchDispatch = keys.DisableTorchDispatch
 _C.DisableTorchFunction = DisableTorchFunction
 _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
 _C.TensorBase = _C._TensorBase

@@ -1,4 +1,4 @@
-"""What single dispatch modes do with single operators, told from outside of both."""
+"""What single modes or classes do with single operators, told from outside of both."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ class _Rule:
             del _rules[self._key]
 
 
-def _look_rules_up(mode: type) -> None:
-    """Let a class of modes ask the rules before its own ``__torch_dispatch__``."""
-    own: Any = mode.__torch_dispatch__  # type: ignore[attr-defined]
+def _look_rules_up(kind: type) -> None:
+    """Let a class of modes or of tensors ask the rules before its own ``__torch_dispatch__``."""
+    is_tensor = issubclass(kind, Tensor)
+    own: Any = kind.__torch_dispatch__  # type: ignore[attr-defined]
+    own = own.__func__ if is_tensor else own
     if hasattr(own, "_asks_rules"):
         return
 
     @functools.wraps(own)
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        rule = _rules.get((func, type(self)))
+        rule = _rules.get((func, self if is_tensor else type(self)))
         if rule is None:
             return own(self, func, types, args, kwargs)
         return rule(self, func, types, args, kwargs or {})
 
     dispatch._asks_rules = True  # type: ignore[attr-defined]
-    mode.__torch_dispatch__ = dispatch  # type: ignore[attr-defined]
+    kind.__torch_dispatch__ = classmethod(dispatch) if is_tensor else dispatch  # type: ignore[attr-defined]
 
 
 def register_torch_dispatch(
@@ -54,24 +56,28 @@ def register_torch_dispatch(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """Say what a dispatch mode does with one operator.
+    """Say what a dispatch mode, or a subclass of Tensor, does with one operator.
 
     Args:
         op: The operator or its name.
-        torch_dispatch_class: A subclass of `TorchDispatchMode`; the rule is not for its subclasses.
-        func: Is called as ``func(mode, op, types, args, kwargs)`` instead of the mode's
+        torch_dispatch_class: A subclass of `TorchDispatchMode`, or one of Tensor whose
+            ``__torch_dispatch__`` is a class method; the rule is not for its subclasses.
+        func: Is called as ``func(mode or class, op, types, args, kwargs)`` instead of
             ``__torch_dispatch__``; without it this is a decorator.
         lib: Holds the registration; without it, it stays.
 
     Raises:
-        TypeError: The class is not a dispatch mode.
+        TypeError: The class is neither.
 
     Source:
         torch.library.register_torch_dispatch.
     """
-    answers = hasattr(torch_dispatch_class, "__torch_dispatch__")
-    if not answers or issubclass(torch_dispatch_class, Tensor):
-        raise TypeError(f"{torch_dispatch_class} is not a subclass of TorchDispatchMode")
+    answer = getattr(torch_dispatch_class, "__torch_dispatch__", None)
+    if answer is None or answer is Tensor.__torch_dispatch__:
+        raise TypeError(
+            f"{torch_dispatch_class} is neither a subclass of TorchDispatchMode, nor one of Tensor "
+            "with a __torch_dispatch__"
+        )
     _, overload = _find(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

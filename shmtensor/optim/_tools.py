@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 
 _L: TypeAlias = list[Tensor]
@@ -190,9 +191,17 @@ def _refuse_foreach_autograd(foreach: bool | None, differentiable: bool, params:
         raise AssertionError("_foreach ops don't support autograd")
 
 
-def _in_one_call(*options: Any) -> bool:
-    """Whether a step can be one call: nothing is recorded, and all *options* are numbers."""
-    return not shmtensor.is_grad_enabled() and not any(isinstance(o, Tensor) for o in options)
+def _in_one_call(params: list[Tensor], *options: Any) -> bool:
+    """Whether a step can be one call.
+
+    Nothing is recorded, all *options* are numbers, and no class of *params* answers operators: it
+    wants to see those of the step.
+    """
+    return not (
+        shmtensor.is_grad_enabled()
+        or any(isinstance(o, Tensor) for o in options)
+        or _C._has_answered(params)
+    )
 
 
 def _quotient(a: Any, b: Any) -> Any:

@@ -143,7 +143,7 @@ def adadelta(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, square_avgs, acc_deltas = _as_real(params, grads, square_avgs, acc_deltas)
-    if _in_one_call(lr, rho, eps, weight_decay) and _C._adadelta_step_(
+    if _in_one_call(params, lr, rho, eps, weight_decay) and _C._adadelta_step_(
         params,
         grads,
         square_avgs,

@@ -230,7 +230,7 @@ def adagrad(
         params, grads, state_sums = _as_real(params, grads, state_sums)
     if (
         not has_sparse_grad
-        and _in_one_call(lr, lr_decay, weight_decay, eps)
+        and _in_one_call(params, lr, lr_decay, weight_decay, eps)
         and _C._adagrad_step_(
             params,
             grads,

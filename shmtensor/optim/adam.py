@@ -252,7 +252,7 @@ def adam(
         params, grads, exp_avgs, exp_avg_sqs, largest = _as_real(
             params, grads, exp_avgs, exp_avg_sqs, largest
         )
-    if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._adam_step_(
+    if _in_one_call(params, lr, beta1, beta2, weight_decay, eps) and _C._adam_step_(
         params,
         grads,
         exp_avgs,

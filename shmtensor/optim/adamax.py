@@ -142,7 +142,7 @@ def adamax(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, exp_avgs, exp_infs = _as_real(params, grads, exp_avgs, exp_infs)
-    if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._adamax_step_(
+    if _in_one_call(params, lr, beta1, beta2, weight_decay, eps) and _C._adamax_step_(
         params,
         grads,
         exp_avgs,

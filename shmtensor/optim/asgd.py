@@ -162,7 +162,7 @@ def asgd(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, axs = _as_real(params, grads, axs)
-    if _in_one_call(lr, lambd, t0, alpha, weight_decay) and _C._asgd_step_(
+    if _in_one_call(params, lr, lambd, t0, alpha, weight_decay) and _C._asgd_step_(
         params,
         grads,
         axs,

@@ -155,7 +155,7 @@ def radam(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, exp_avgs, exp_avg_sqs = _as_real(params, grads, exp_avgs, exp_avg_sqs)
-    if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._radam_step_(
+    if _in_one_call(params, lr, beta1, beta2, weight_decay, eps) and _C._radam_step_(
         params,
         grads,
         exp_avgs,

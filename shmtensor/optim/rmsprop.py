@@ -172,7 +172,7 @@ def rmsprop(
         params, grads, square_avgs, means, buffers = _as_real(
             params, grads, square_avgs, means, buffers
         )
-    if _in_one_call(lr, alpha, eps, weight_decay, momentum) and _C._rmsprop_step_(
+    if _in_one_call(params, lr, alpha, eps, weight_decay, momentum) and _C._rmsprop_step_(
         params,
         grads,
         square_avgs,

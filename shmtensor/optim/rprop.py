@@ -150,7 +150,7 @@ def rprop(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, prevs, step_sizes = _as_real(params, grads, prevs, step_sizes)
-    if _in_one_call(step_size_min, step_size_max, etaminus, etaplus) and _C._rprop_step_(
+    if _in_one_call(params, step_size_min, step_size_max, etaminus, etaplus) and _C._rprop_step_(
         params,
         grads,
         prevs,

@@ -194,7 +194,7 @@ def sgd(
     _check_scaling(fused, grad_scale, found_inf)
     if has_sparse_grad and fused:
         raise RuntimeError("`_fused_sgd` does not support sparse gradients")
-    may_fuse = fused or (not has_sparse_grad and _in_one_call(lr, weight_decay))
+    may_fuse = fused or (not has_sparse_grad and _in_one_call(params, lr, weight_decay))
     if may_fuse and _in_one_step(
         params,
         d_p_list,

@@ -308,7 +308,7 @@ def test_mode_has_a_rule_for_one_operator_while_its_library_lives():
 
 
 def test_rules_are_for_dispatch_modes():
-    with pytest.raises(TypeError, match="not a subclass of TorchDispatchMode"):
+    with pytest.raises(TypeError, match="neither a subclass of TorchDispatchMode"):
         register_torch_dispatch("aten::sin", int, lambda *a: None)
 
 

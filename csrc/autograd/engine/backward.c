@@ -3,6 +3,7 @@
 #include "autograd/meta.h"
 #include "base/dtype.h"
 #include "autograd/recording/connect.h"
+#include "generated/ops.h"
 #include "iter/copy/copy.h"
 
 #include <stdlib.h>
@@ -17,6 +18,9 @@ static shmt_status implicit_grad(shmt_tensor* t, shmt_tensor** out) {
   SHMT_REQUIRE(!shmt__is_complex(t->dtype), SHMT_E_RUNTIME,
                "grad can be implicitly created only for real scalar outputs but got torch.%s",
                shmt__dtype_name[t->dtype]);
+  if (SHMT_UNLIKELY(shmt__tensor_is_answered(t)))
+    return shmt_op_ones_like(t, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                             SHMT_PRESERVE_FORMAT, out);
   if (t->n_dims == 0 && !shmt__tensor_is_meta(t))
     return shmt__tensor_from_scalar(shmt__scalar_int(1), t->dtype, false, out);
   SHMT_AUTO(shmt_tensor) ones = NULL;

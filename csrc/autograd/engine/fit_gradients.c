@@ -139,6 +139,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   const shmt_scalar one = shmt__scalar_int(1);
   const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
   SHMT_TRY(shmt__check_writable("backward", sum));
+  SHMT_TRY(shmt__check_has_memory(sum));
+  SHMT_TRY(shmt__check_has_memory(other));
   if (SHMT_UNLIKELY(sum->sparse != NULL || other->sparse != NULL))
     return shmt_op_add__Tensor_below(shmt__tensor_backend(sum) | shmt__tensor_backend(other), sum, other, one);
   const int64_t step = single_step(sum), other_step = single_step(other);
@@ -160,8 +162,9 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
-  /* Tangents are added too, and a batched gradient is added for each example. */
-  const bool dispatched = (((*sum)->keys | g->keys) & (SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) != 0;
+  /* Tangents are added too, and a batched gradient is added for each example, or as its class says. */
+  const bool dispatched = (((*sum)->keys | g->keys) & (SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched |
+                                                       SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_NoMemory)) != 0;
   if (SHMT_UNLIKELY((*sum)->sparse != NULL &&
                     g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
     shmt_tensor* dense = other;

@@ -455,7 +455,7 @@ shmt_status shmt__tangents_copy(shmt_tensor* to, shmt_tensor* from) {
 
 shmt_status shmt__without_hidden_tangents(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) plain = NULL;
-  SHMT_TRY(shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &plain));
+  SHMT_TRY(shmt__tensor_detached(t, &plain));
   plain->flags |= t->flags & SHMT_TENSOR_WRAPPED_NUMBER;
   shmt__tensor_set_base(plain, t, false);
   if (shmt__tensor_requires_grad(t)) {

@@ -50,7 +50,7 @@ static shmt_status as_input(shmt_tensor* x, bool recorded, shmt_tensor** out) {
   if (x->flags & SHMT_TENSOR_INFERENCE)
     SHMT_TRY(shmt_op_clone(x, SHMT_MEMORY_FORMAT_NONE, &fresh));
   else
-    SHMT_TRY(shmt__tensor_alias(x, shmt__tensor_sizes(x), shmt__tensor_strides(x), x->offset, &fresh));
+    SHMT_TRY(shmt__tensor_detached(x, &fresh));
   SHMT_TRY(shmt__tensor_set_requires_grad(fresh, true));
   fresh->autograd->of_transform = true; /* nobody else will ask for its gradient */
   SHMT_TRY(shmt__tangents_copy(fresh, x)); /* those of outer levels */
@@ -136,12 +136,12 @@ shmt_status shmt__jvp_refuse(const shmt_operator* op) {
  * gradient of zeros is that of an input that the results do not depend on. */
 static shmt_status check_unrecorded(const shmt__jvp_call* c, shmt_tensor* gradient) {
   SHMT_AUTO(shmt_tensor) any = NULL;
-  bool is_zero;
+  shmt_scalar found;
   shmt_tensor* all = shmt__all_examples(gradient);
   if (all->numel == 0 || shmt__tensor_is_meta(all)) return SHMT_OK;
   SHMT_TRY(shmt_op_any(all, &any));
-  is_zero = !*(const bool*)shmt__tensor_data(any);
-  return is_zero ? SHMT_OK : shmt__jvp_refuse(c->op);
+  SHMT_TRY(shmt__tensor_item(any, &found));
+  return !shmt__scalar_to_bool(found) ? SHMT_OK : shmt__jvp_refuse(c->op);
 }
 
 /* products: per cotangent, J t or NULL. */

@@ -41,9 +41,9 @@ static shmt_status geometry_init(geometry* g, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
-/* A tensor with the layout of the base; under vmap with room for the examples of `like`. */
+/* A tensor with the layout of the base; under vmap with room for the examples of `like`, whose class may answer. */
 static shmt_status empty_base(const copy_slices* n, shmt_tensor* like, shmt_dtype dtype, shmt_tensor** out) {
-  if (SHMT_UNLIKELY(shmt__batched_of(like) != NULL))
+  if (SHMT_UNLIKELY(shmt__batched_of(like) != NULL || shmt__tensor_is_answered(like)))
     return shmt_op_new_empty_strided(like, sizes_of(&n->base), strides_of(&n->base), dtype, SHMT_LAYOUT_NONE,
                                      SHMT_DEVICE_NONE, (shmt_opt_bool){0}, out);
   return shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base), dtype, like->device, out);
@@ -162,7 +162,7 @@ static shmt_status region_apply(shmt_node* node, shmt_tensor* const* grads, shmt
   SHMT_AUTO(shmt_tensor) whole = NULL;
   SHMT_AUTO(shmt_tensor) region = NULL;
   SHMT_TRY(empty_base(n, grads[0], (shmt_dtype)n->view.base_dtype, &whole));
-  if (shmt__batched_of(whole))
+  if (shmt__batched_of(whole) || shmt__tensor_is_answered(whole))
     SHMT_TRY(shmt_op_zero_(whole));
   else
     SHMT_TRY(shmt__tensor_fill(whole, shmt__scalar_int(0)));

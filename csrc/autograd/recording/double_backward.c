@@ -21,7 +21,7 @@ static shmt_status give_history(shmt_node* made, const shmt_node* node, shmt_ten
   shmt_tensor* g = *gradient;
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(lead(made, node, g));
-  SHMT_TRY(shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), g->offset, &again));
+  SHMT_TRY(shmt__tensor_detached(g, &again));
   SHMT_TRY(shmt__set_history(again, made, 0));
   *gradient = SHMT_TAKE(again);
   shmt__tensor_release(g);

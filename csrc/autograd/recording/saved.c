@@ -63,10 +63,6 @@ static SHMT_COLD shmt_status out_of_memory(void) {
   return shmt__fail(SHMT_E_NOMEM, "out of memory while saving a tensor for backward");
 }
 
-static shmt_status alias_of(shmt_tensor* t, shmt_tensor** out) {
-  return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
-}
-
 /* While the kernel of ForwardAD calls an operator, the tangents of its arguments are hidden. What is saved keeps them:
  * code in such a scope sees them. */
 typedef struct seen_tangents {
@@ -129,7 +125,7 @@ static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool de
   if (!p) return out_of_memory();
   p->hooks = hooks;
   SHMT_AUTO(shmt_tensor) plain = NULL;
-  shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
+  shmt_status status = detach ? shmt__tensor_detached(t, &plain) : shmt__gradient_edge(t, &p->edge);
   if (SHMT_UNLIKELY(plain != NULL && shmt__tls_saved_outputs != NULL)) note_output(shmt__tls_saved_outputs, plain, t);
   if (status == SHMT_OK) status = call_pack(hooks, plain ? plain : t, &p->data);
   if (status != SHMT_OK) {
@@ -146,7 +142,7 @@ static shmt_status save_output(shmt__saved* s, shmt_tensor* t) {
   shmt__version_cell* cell = cell_of(t);
   if (!cell) return out_of_memory();
   s->hook_data = cell;
-  SHMT_TRY(alias_of(t, &s->tensor));
+  SHMT_TRY(shmt__tensor_detached(t, &s->tensor));
   if (SHMT_UNLIKELY(shmt__tls_saved_outputs != NULL)) note_output(shmt__tls_saved_outputs, s->tensor, t);
   if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) return copy_tangents(s->tensor, t);
   return SHMT_OK;
@@ -246,7 +242,7 @@ static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr
  * alias is that of the base. */
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
-  SHMT_TRY(alias_of(t, &again));
+  SHMT_TRY(shmt__tensor_detached(t, &again));
   if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (SHMT_UNLIKELY(shmt__copy_slices_runs(shmt__tls_current_node, owner))) {
     SHMT_TRY(shmt__copy_slices_region(shmt__tls_current_node, again));
@@ -268,7 +264,7 @@ static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) 
     *out = shmt__tensor_ref(t);
     return SHMT_OK;
   }
-  SHMT_TRY(alias_of(t, &again));
+  SHMT_TRY(shmt__tensor_detached(t, &again));
   if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (edge.node) SHMT_TRY(give_history(again, edge.node, edge.input_nr));
   *out = SHMT_TAKE(again);

@@ -236,7 +236,7 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
   int level;
   bool wants_grad, is_batched;
   if (is_decomposed(op) && (!op->batch || is_recorded(op, args))) {
-    const shmt_keyset backend = ks & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta);
+    const shmt_keyset backend = ks & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_NoMemory);
     return shmt__operator_call(op, true, backend, args, results);
   }
   if (op->decomposition) return op->call_unboxed(op->decomposition, op, ks, args, results);

@@ -22,7 +22,7 @@ from codegen.spec.errors import SpecError
 from codegen.spec.model import Model, Operator, OperatorEntry, file_stem, spec_file
 from codegen.spec.tables import Tables
 
-_SPARSE = ("SparseCPU", "SparseCsrCPU")
+_NOT_DENSE = ("SparseCPU", "SparseCsrCPU", "NoMemory")
 
 
 def kernel_head(name: str, op: Operator) -> str:
@@ -73,6 +73,13 @@ class Rows:
             self.kernels[key] = function
 
 
+def _reads_no_elements(op: Operator) -> bool:
+    """Whether a kernel leaves reading to other operators, or looks at shapes only."""
+    tags = set(op.entry.tags)
+    is_like = "factory" in tags and op.has_tensors
+    return op.is_made_of_others or is_like or {"inplace_only", "geometry"} <= tags
+
+
 def build_rows(op: Operator, model: Model) -> Rows:
     """Everything that fills an operator's table."""
     rows = Rows()
@@ -99,7 +106,9 @@ def build_rows(op: Operator, model: Model) -> Rows:
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         rows.add(("CPU", "Meta"), name)
         if entry.composite_expression is not None or "any_layout" in entry.tags:
-            rows.add(_SPARSE, name)
+            rows.add(_NOT_DENSE, name)
+        elif _reads_no_elements(op):
+            rows.add(("NoMemory",), name)
     _add_dispatch(rows, op, model)
     if op.is_factory and "BackendSelect" not in rows.kernels:
         rows.code += _backend_select(op)
@@ -141,6 +150,8 @@ def _add_dispatch(rows: Rows, op: Operator, model: Model) -> None:
         body = check_writable(op) + kernel_body(op, model, function)
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         keys = ("CPU", "Meta") if key.startswith(("Composite", "CatchAll")) else (key,)
+        if key.startswith("CompositeImplicit"):
+            keys += ("NoMemory",)
         rows.add(keys, name)
 
 

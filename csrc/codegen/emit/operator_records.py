@@ -15,6 +15,7 @@ _SPARSE = ("SparseCPU", "SparseCsrCPU")
 _FALLBACKS = {
     **dict.fromkeys(_CONJ_NEG, "shmt__conj_neg_fallback"),
     **dict.fromkeys(_SPARSE, "shmt__no_sparse_kernel"),
+    "NoMemory": "shmt__no_memory_kernel",
     "ForwardAD": "shmt__forward_fallback",
 }
 

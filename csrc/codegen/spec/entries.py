@@ -57,8 +57,8 @@ TAGS = (
     "sparse_unary",
     "warns_always",
 )
-#: The keys of sparse tensors: ``dispatch`` for these may stand beside any source.
-SPARSE_KEYS = frozenset(("SparseCPU", "SparseCsrCPU", "AutogradSparse"))
+#: The keys of tensors without dense memory: ``dispatch`` for these may stand beside any source.
+NOT_DENSE_KEYS = frozenset(("SparseCPU", "SparseCsrCPU", "AutogradSparse", "NoMemory"))
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 JVP_KINDS = ("linear", "each", "elementwise", "zero", "vjps", "missing")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
@@ -134,7 +134,7 @@ def _check_sources(entry: Entry, name: str) -> None:
     given = [key for key in _SOURCES if key in entry]
     if not given:
         raise SpecError(entry.where, f"{name} has none of {', '.join(_SOURCES)}")
-    if "dispatch" in entry and {str(key) for key, _ in entry.mapping("dispatch")} <= SPARSE_KEYS:
+    if "dispatch" in entry and {str(key) for key, _ in entry.mapping("dispatch")} <= NOT_DENSE_KEYS:
         given.remove("dispatch")
     if len(given) > 1 and set(given) != {"impl", "dispatch"}:
         raise SpecError(entry.where, f"{name} has both '{given[0]}' and '{given[1]}'")

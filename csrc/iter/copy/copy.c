@@ -88,8 +88,8 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
   shmt_iter it;
 
   if (dst == src) return SHMT_OK;
-  SHMT_TRY(shmt__check_not_batched(dst));
-  SHMT_TRY(shmt__check_not_batched(src));
+  SHMT_TRY(shmt__check_has_memory(dst));
+  SHMT_TRY(shmt__check_has_memory(src));
   if (dst->device == SHMT_META || src->device == SHMT_META) return check_meta_copy(dst, src);
   if (dst->dtype == src->dtype && dst->storage != src->storage && same_layout(dst, src)) {
     const int64_t nbytes = dst->numel * item;
@@ -148,6 +148,7 @@ shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
   SHMT_TRY(shmt__scalar_check(value, is_half && t->numel == 1 ? SHMT_FLOAT64 : t->dtype));
   shmt__scalar_store_unsafe(value, t->dtype, f.element);
   if (t->device == SHMT_META) return SHMT_OK;
+  SHMT_TRY(shmt__check_has_memory(t));
   if (shmt__tensor_is_contiguous(t) && t->numel * item <= GRAIN_BYTES) {
     if (t->numel) shmt__move_fill(shmt__tensor_data(t), item, f.element, t->numel, item, false);
     return SHMT_OK;

@@ -155,6 +155,7 @@ shmt_status shmt__embedding_sparse_backward(shmt_tensor* grad_output, shmt_tenso
 static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
   SHMT_AUTO(shmt_tensor) lowest = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
+  shmt_scalar least, most;
 
   if (self->numel == 0) {
     SHMT_REQUIRE(*n_classes > 0, SHMT_E_RUNTIME, "Can not infer total number of classes from empty tensor.");
@@ -163,8 +164,9 @@ static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
   SHMT_REQUIRE(*n_classes != -1 || !shmt__batched_of(self), SHMT_E_RUNTIME,
                "vmap: one_hot(): num_classes must be given, since the classes that the examples have may differ");
   SHMT_TRY(shmt_op_aminmax(shmt__all_examples(self), (shmt_opt_int){0}, false, &lowest, &highest));
-  const int64_t first = *(const int64_t*)shmt__tensor_data(shmt__all_examples(lowest));
-  const int64_t last = *(const int64_t*)shmt__tensor_data(shmt__all_examples(highest));
+  SHMT_TRY(shmt__tensor_item(shmt__all_examples(lowest), &least));
+  SHMT_TRY(shmt__tensor_item(shmt__all_examples(highest), &most));
+  const int64_t first = shmt__scalar_to_int64(least), last = shmt__scalar_to_int64(most);
   SHMT_REQUIRE(first >= 0, SHMT_E_RUNTIME, "Class values must be non-negative, but got %" PRId64 ".", first);
   if (*n_classes == -1) {
     SHMT_REQUIRE(last < INT64_MAX, SHMT_E_RUNTIME, "one_hot(): class %" PRId64 " is too large", last);

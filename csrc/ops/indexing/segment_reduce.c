@@ -109,8 +109,8 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
   SHMT_REQUIRE(!shmt__tensor_is_meta(data), SHMT_E_NOT_IMPLEMENTED,
                "segment_reduce(): the segments depend on data, which a meta tensor has not");
   SHMT_TRY(shmt__wrap_dim(axis, data->n_dims, &axis));
-  if (lengths) SHMT_TRY(shmt__check_not_batched(lengths));
-  if (offsets) SHMT_TRY(shmt__check_not_batched(offsets));
+  if (lengths) SHMT_TRY(shmt__check_has_memory(lengths));
+  if (offsets) SHMT_TRY(shmt__check_has_memory(offsets));
   SHMT_TRY(lengths_of(lengths, offsets, &steps));
   SHMT_REQUIRE(axis == steps->n_dims - 1 && axis < data->n_dims, SHMT_E_RUNTIME,
                "segment_reduce(): Expected axis to be the last dimension of lengths but got %" PRId64,

@@ -35,6 +35,7 @@ shmt_status shmt__linalg_check(shmt_tensor* info, const char* name) {
   if (shmt__tensor_is_meta(info)) return SHMT_OK;
   SHMT_REQUIRE(info->dtype == SHMT_INT32, SHMT_E_RUNTIME, "%s: expected infos of Int, got %s", name,
                shmt__dtype_title(info->dtype));
+  SHMT_TRY(shmt__check_has_memory(shmt__all_examples(info)));
   SHMT_TRY(shmt__tensor_contiguous(shmt__all_examples(info), SHMT_CONTIGUOUS_FORMAT, &dense));
   return shmt__check_infos(name, shmt__tensor_data(dense), dense->numel, dense->n_dims > 0);
 }

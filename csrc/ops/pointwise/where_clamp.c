@@ -185,6 +185,9 @@ shmt_status shmt__clamp_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor*
                                        SHMT_DTYPE_NONE, false};
 
   SHMT_TRY(check_clamp(self, min != NULL, max != NULL));
+  const shmt_tensor* const given[] = {self, min, max, *out}; /* the forms with out= are composites */
+  for (int i = 0; i < 4; i++)
+    if (given[i]) SHMT_TRY(shmt__check_has_memory(given[i]));
   if (!max) return shmt__pointwise_binary(&low, self, min, out);
   if (!min) return shmt__pointwise_binary(&high, self, max, out);
   return shmt__pointwise_ternary(&both, self, min, max, out);

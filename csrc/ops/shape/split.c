@@ -188,7 +188,7 @@ shmt_status shmt__impl_tensor_split_tensor(shmt_tensor* self, shmt_tensor* indic
       indices->n_dims);
   SHMT_REQUIRE(!shmt__tensor_is_meta(indices), SHMT_E_RUNTIME,
                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on meta");
-  SHMT_TRY(shmt__check_not_batched(indices));
+  SHMT_TRY(shmt__check_has_memory(indices));
   SHMT_TRY(shmt_op_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &dense));
   const int64_t* values = shmt__tensor_data(dense);
   if (indices->n_dims == 0) return shmt_op_tensor_split_sections(self, values[0], dim, out);

@@ -99,8 +99,7 @@ static PyObject* call_forward(application* a) {
  * history. */
 static PyObject* alias_of_input(shmt_tensor* t) {
   SHMT_AUTO(shmt_tensor) alias = NULL;
-  shmt_status status =
-      shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &alias);
+  shmt_status status = shmt__tensor_detached(t, &alias);
   if (status != SHMT_OK) return shmt__py_raise(status);
   shmt__tensor_set_base(alias, t, true);
   return shmt__py_wrap(SHMT_TAKE(alias));

@@ -136,10 +136,8 @@ static PyObject* keep_result(PyObject* module, PyObject* o) {
 
 static PyObject* kept_tensor(PyObject* self, PyObject* unused) {
   (void)unused;
-  const shmt_tensor* t = ((kept_result*)self)->s.tensor;
   shmt_tensor* alias = NULL;
-  shmt_status status =
-      shmt__tensor_alias((shmt_tensor*)t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &alias);
+  shmt_status status = shmt__tensor_detached(((kept_result*)self)->s.tensor, &alias);
   return status == SHMT_OK ? shmt__py_wrap(alias) : shmt__py_raise(status);
 }
 

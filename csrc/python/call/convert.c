@@ -305,7 +305,7 @@ PyObject* shmt__py_from_value_as(PyTypeObject* type, shmt_value* value, const sh
 int shmt__py_wrapped_number(PyObject* o, const shmt_tensor* like, shmt_tensor** out) {
   shmt_scalar s = {.tag = SHMT_SCALAR_NONE};
   shmt_dtype dtype = SHMT_DTYPE_NONE;
-  if (SHMT_LIKELY(like != NULL)) {
+  if (SHMT_LIKELY(like != NULL && !shmt__tensor_is_answered(like))) { /* a class sees the number as it is */
     if (PyFloat_CheckExact(o)) {
       s = shmt__scalar_float(PyFloat_AS_DOUBLE(o));
     } else if (PyLong_CheckExact(o)) {

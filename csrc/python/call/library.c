@@ -10,6 +10,7 @@
 #include "dispatch/trace.h"
 #include "python/call/call.h"
 #include "python/call/convert.h"
+#include "python/call/prepare.h"
 #include "python/gil.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"
@@ -349,6 +350,13 @@ static const shmt__py_function* function_for(const shmt_operator* op) {
   return &r->function;
 }
 
+const shmt_value* shmt__py_operator_defaults(const shmt_operator* op) {
+  const shmt__py_function* f = function_for(op);
+  const shmt__py_prepared* p = f ? shmt__py_prepare(f) : NULL;
+  if (!f) (void)PyErr_NoMemory();
+  return p ? p->signatures[0].defaults : NULL;
+}
+
 /* _call_operator(capsule, *args, **kwargs) */
 static PyObject* call_operator(PyObject* module, PyObject* const* args, Py_ssize_t n,
                                PyObject* kwnames) {
@@ -421,6 +429,26 @@ static PyObject* operator_arguments(PyObject* module, PyObject* capsule) {
   return list;
 }
 
+/* (alias set, written) of each argument or result; 0: it aliases none. */
+static PyObject* aliases_of(const shmt_arg* args, int n) {
+  PyObject* list = PyList_New(0);
+  for (int i = 0; list && i < n; i++) {
+    PyObject* row = Py_BuildValue("(iO)", (int)args[i].alias, args[i].flags & SHMT_ARG_WRITE ? Py_True : Py_False);
+    if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
+/* _operator_aliases(capsule) -> what the schema says of the arguments, and of the results */
+static PyObject* operator_aliases(PyObject* module, PyObject* capsule) {
+  (void)module;
+  const shmt_operator* op = operator_of(capsule);
+  if (!op) return NULL;
+  return Py_BuildValue("(NN)", aliases_of(op->schema->args, op->schema->n_args),
+                       aliases_of(op->schema->returns, op->schema->n_returns));
+}
+
 /* --- the thread's keys ---------------------------------------------------------------------------
  */
 
@@ -478,6 +506,8 @@ PyMethodDef shmt__py_library_functions[] = {
      "Does an operator have its own kernel for a key?"},
     {"_operator_arguments", operator_arguments, METH_O,
      "(name, keyword only, written, default) per argument."},
+    {"_operator_aliases", operator_aliases, METH_O,
+     "(alias set, written) per argument, and per result."},
     {"_change_keys", change_keys, METH_VARARGS,
      "Switch a key in the thread's sets: included, key, on."},
     {"_dispatch_keys", dispatch_keys, METH_O,

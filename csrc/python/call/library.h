@@ -16,6 +16,8 @@ int shmt__py_mode_init(void);
 struct shmt_operator;
 int shmt__py_values_to_args(const struct shmt_operator* op, const void* values, PyObject** args,
                             PyObject** kwargs);
+/* The values that its arguments have when a call leaves them out, by place; NULL with an exception. Borrowed. */
+const struct shmt_value* shmt__py_operator_defaults(const struct shmt_operator* op);
 /* What a Python kernel returned, as results of the schema. */
 shmt_status shmt__py_results_from(const struct shmt_operator* op, PyObject* returned,
                                   void* results);

@@ -2,10 +2,11 @@
 #include "python/call/overrides.h"
 
 #include "python/call/convert.h"
+#include "python/call/overloaded.h"
 
 #include <string.h>
 
-enum { FEW_OVERLOADED = 16, FEW_MODES = 16 };
+enum { FEW_MODES = 16 };
 
 /* Modes: objects that answer every call of their thread, the innermost last. */
 static _Thread_local PyObject** function_modes; /* owned references; comes with the first mode */
@@ -14,55 +15,13 @@ static _Thread_local int n_modes_busy; /* off the stack, to come back when their
 
 /* --- overloaded arguments, in the order of their calls ------------------------------------------------------- */
 
-typedef struct overloaded_args {
-  PyObject* few[FEW_OVERLOADED];
-  PyObject** objects; /* owned, since a handler may empty the list that an argument is; one of each class, subclasses
-                       * before their bases. `few`, or of the heap */
-  int n, capacity;
-} overloaded_args;
-
-static void overloaded_free_heap(overloaded_args* a) {
-  if (a->objects != a->few) PyMem_Free(a->objects);
-}
-
-static void overloaded_fini(overloaded_args* a) {
-  for (int i = 0; i < a->n; i++) Py_DECREF(a->objects[i]);
-  overloaded_free_heap(a);
+/* -1 with MemoryError. */
+static int add_overloaded(shmt__py_overloaded* a, PyObject* o) {
+  return shmt__py_has_own_torch_function(Py_TYPE(o)) ? shmt__py_overloaded_add(a, o) : 0;
 }
 
 /* -1 with MemoryError. */
-static int overloaded_grow(overloaded_args* a) {
-  const size_t bytes = sizeof *a->objects * (size_t)a->capacity;
-  PyObject** grown = PyMem_Malloc(2 * bytes);
-  if (grown == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  memcpy(grown, a->objects, bytes);
-  overloaded_free_heap(a);
-  a->objects = grown;
-  a->capacity *= 2;
-  return 0;
-}
-
-/* -1 with MemoryError. */
-static int add_overloaded(overloaded_args* a, PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  if (!shmt__py_has_own_torch_function(type)) return 0;
-  int at = a->n;
-  for (int i = 0; i < a->n; i++) {
-    if (Py_TYPE(a->objects[i]) == type) return 0;
-    if (at == a->n && PyType_IsSubtype(type, Py_TYPE(a->objects[i]))) at = i;
-  }
-  if (a->n == a->capacity && overloaded_grow(a) < 0) return -1;
-  memmove(&a->objects[at + 1], &a->objects[at], sizeof a->objects[0] * (size_t)(a->n - at));
-  a->objects[at] = Py_NewRef(o);
-  a->n++;
-  return 0;
-}
-
-/* -1 with MemoryError. */
-static int add_from(overloaded_args* a, PyObject* o) {
+static int add_from(shmt__py_overloaded* a, PyObject* o) {
   Py_ssize_t n = 0;
   PyObject** items = shmt__py_items(o, &n);
   if (items == NULL) return add_overloaded(a, o);
@@ -80,7 +39,7 @@ static PyObject* keyword_of(const shmt__py_call_args* call, const shmt__py_arg* 
 }
 
 /* In the order of the parameters, out= last. -1 with MemoryError. */
-static int collect(overloaded_args* a, const shmt__py_prepared_signature* sig, const shmt__py_call_args* call) {
+static int collect(shmt__py_overloaded* a, const shmt__py_prepared_signature* sig, const shmt__py_call_args* call) {
   int status = call->self ? add_overloaded(a, call->self) : 0;
   for (Py_ssize_t i = 0; i < call->n_args && status == 0; i++) status = add_from(a, call->args[i]);
   for (int i = 0; i < sig->n_args && call->kwnames && status == 0; i++) {
@@ -117,13 +76,6 @@ static PyObject* function_object(const shmt__py_function* f, const char** where)
   return NULL;
 }
 
-static PyObject* types_of(const overloaded_args* a) {
-  PyObject* types = PyTuple_New(a->n);
-  for (int i = 0; types && i < a->n; i++)
-    PyTuple_SET_ITEM(types, i, Py_NewRef(Py_TYPE(a->objects[i])));
-  return types;
-}
-
 int shmt__py_pack_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, PyObject** tuple,
                             PyObject** dict) {
   const Py_ssize_t first = self ? 1 : 0;
@@ -139,38 +91,6 @@ int shmt__py_pack_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n,
   Py_CLEAR(*tuple);
   Py_CLEAR(*dict);
   return -1;
-}
-
-/* name: of the function, "torch.add". */
-static PyObject* raise_not_implemented(PyObject* name, const overloaded_args* a, PyObject* mode) {
-  PyObject* text = PyUnicode_FromFormat(
-      "Multiple dispatch failed for '%U'; all __torch_function__ handlers returned NotImplemented:\n", name);
-  if (text && mode) Py_SETREF(text, PyUnicode_FromFormat("%U\n  - mode object %R", text, mode));
-  for (int i = 0; text && i < a->n; i++)
-    Py_SETREF(text, PyUnicode_FromFormat("%U\n  - tensor subclass %R", text, Py_TYPE(a->objects[i])));
-  if (text) PyErr_SetObject(PyExc_TypeError, text);
-  Py_XDECREF(text);
-  return NULL;
-}
-
-/* The first answer; NotImplemented when nobody has one. */
-static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObject* args,
-                          PyObject* kwargs) {
-  PyObject* types = types_of(a);
-  for (int i = 0; types && i < a->n; i++) {
-    PyObject* answer = PyObject_GetAttr(a->objects[i], shmt__py_overrides.name);
-    PyObject* r =
-        answer ? PyObject_CallFunctionObjArgs(answer, function, types, args, kwargs, NULL) : NULL;
-    Py_XDECREF(answer);
-    if (r != Py_NotImplemented) {
-      Py_DECREF(types);
-      return r;
-    }
-    Py_DECREF(r);
-  }
-  if (types == NULL) return NULL;
-  Py_DECREF(types);
-  Py_RETURN_NOTIMPLEMENTED;
 }
 
 /* A call that __torch_function__ is handling, on the stack of its thread. */
@@ -196,9 +116,9 @@ static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* c
 }
 
 /* Call the innermost mode, off the stack meanwhile, so that what it calls reaches the next one. */
-static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObject* args,
+static PyObject* call_mode(const shmt__py_overloaded* a, PyObject* function, PyObject* args,
                            PyObject* kwargs) {
-  PyObject* types = types_of(a);
+  PyObject* types = shmt__py_overloaded_types(a);
   if (types == NULL) return NULL;
   PyObject* mode = function_modes[--shmt__py_n_function_modes];
   n_modes_busy++;
@@ -211,7 +131,7 @@ static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObjec
 }
 
 /* The answer of the modes and the classes in `a`; NULL without an exception when there are none. */
-static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const overloaded_args* a) {
+static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const shmt__py_overloaded* a) {
   const bool has_mode = shmt__py_n_function_modes > 0;
   if (a->n == 0 && !has_mode) return NULL;
   const char* where;
@@ -225,7 +145,7 @@ static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_
       Py_XDECREF(r);
       torch_function_call here = {f, call, innermost};
       innermost = &here;
-      r = call_each(a, function, args, kwargs);
+      r = shmt__py_overloaded_call(a, shmt__py_overrides.name, function, args, kwargs);
       innermost = here.outer;
     }
   }
@@ -233,7 +153,7 @@ static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_
     Py_DECREF(r);
     r = NULL;
     PyObject* name = PyUnicode_FromFormat("%s.%s", where, f->name);
-    if (name) raise_not_implemented(name, a, mode);
+    if (name) shmt__py_overloaded_refuse(a, shmt__py_overrides.name, name, mode);
     Py_XDECREF(name);
   }
   Py_XDECREF(mode);
@@ -245,10 +165,11 @@ static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_
 
 PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_prepared_signature* sig,
                                        const shmt__py_call_args* call) {
-  overloaded_args a = {.objects = a.few, .capacity = FEW_OVERLOADED};
+  shmt__py_overloaded a;
+  shmt__py_overloaded_init(&a);
   const bool skips_classes = shmt__py_n_overrides_off > 0 || is_recursive(f, call);
   PyObject* r = skips_classes || collect(&a, sig, call) == 0 ? call_overrides(f, call, &a) : NULL;
-  overloaded_fini(&a);
+  shmt__py_overloaded_fini(&a);
   return r;
 }
 
@@ -385,16 +306,15 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
 }
 
 PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
-  static PyTypeObject* plain_before; /* the last class with plain results; owned */
-  if (operand == plain_before || operand == shmt__py_tensor_type || operand == shmt__py_base_type)
-    return shmt__py_tensor_type;
+  static shmt__py_plain_class before; /* the last class with plain results */
+  const bool is_known = operand == before.type && operand->tp_version_tag == before.version;
+  if (is_known || operand == shmt__py_tensor_type || operand == shmt__py_base_type) return shmt__py_tensor_type;
   if (shmt__py_n_overrides_off > 0) return shmt__py_tensor_type;
   PyObject* impl = PyObject_GetAttrString((PyObject*)operand, "__torch_function__");
   if (impl == NULL) PyErr_Clear();
   Py_XDECREF(impl);
   if (impl == NULL || impl != shmt__py_overrides.disabled_function) return operand;
-  Py_INCREF(operand);
-  Py_XSETREF(plain_before, operand);
+  if (operand->tp_version_tag != 0) before = (shmt__py_plain_class){operand, operand->tp_version_tag};
   return shmt__py_tensor_type;
 }
 

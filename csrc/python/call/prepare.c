@@ -181,9 +181,7 @@ static bool is_in(const char* name, const char* const* names) {
   return false;
 }
 
-/* Functions whose Tensor arguments take Python numbers, in place of Scalar overloads where there are
- * some, as in torch. */
-static bool takes_scalar_as_tensor(const char* name) {
+bool shmt__py_takes_scalar_as_tensor(const char* name) {
   static const char* const names[] = {"add", "sub",    "subtract",    "mul",          "multiply",
                                       "div", "divide", "true_divide", "floor_divide", "copy", NULL};
   return is_in(name, names);
@@ -247,7 +245,7 @@ static int add_argument(const shmt__py_function* f, const shmt_arg* a, int slot,
   d->optional = (a->flags & SHMT_ARG_OPTIONAL) != 0;
   d->none_is_default = a->type == SHMT_TYPE_INTS && a->default_text != NULL && strcmp(a->default_text, "[]") == 0;
   d->number_ok =
-      a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) && takes_scalar_as_tensor(f->name);
+      a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) && shmt__py_takes_scalar_as_tensor(f->name);
   d->is_reduction = a->type == SHMT_TYPE_INT && strcmp(a->name, "reduction") == 0;
   if (p->from->order != NULL || !(a->flags & SHMT_ARG_KEYWORD_ONLY)) p->n_positional = p->n_args;
   p->n_required += d->required;
@@ -351,7 +349,7 @@ static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
   p->mixes_devices = mixes_devices(f->name);
   for (int i = 0; i < f->n_signatures; i++) {
     const char* overload = f->signatures[i].op->schema->overload;
-    if (takes_scalar_as_tensor(f->name) && strncmp(overload, "Scalar", 6) == 0 && f->n_signatures > 1)
+    if (shmt__py_takes_scalar_as_tensor(f->name) && strncmp(overload, "Scalar", 6) == 0 && f->n_signatures > 1)
       continue;
     shmt__py_prepared_signature* s = &p->signatures[p->n_signatures++];
     if (prepare_signature(f, &f->signatures[i], s) < 0) {

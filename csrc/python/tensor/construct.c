@@ -1,6 +1,7 @@
 /* python/tensor/construct.c -- tensor(data): shapes, dtypes and values of nested Python data. */
 #include "python/tensor/construct.h"
 
+#include "autograd/meta.h"
 #include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -331,9 +332,20 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
   return 0;
 }
 
+/* A copy without history, as the class of the tensor makes it. */
+static SHMT_COLD int copy_by_class(shmt_tensor* given, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) t = NULL;
+  shmt_status s = shmt__tensor_detached(given, &t);
+  if (s == SHMT_OK)
+    s = shmt_op__to_copy(t, dtype == SHMT_DTYPE_NONE ? given->dtype : dtype, SHMT_LAYOUT_NONE, given->device,
+                         (shmt_opt_bool){0}, false, SHMT_MEMORY_FORMAT_NONE, out);
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+}
+
 int shmt__py_copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
+  if (SHMT_UNLIKELY(shmt__tensor_is_answered(given) && !shared)) return copy_by_class(given, dtype, out);
   shmt_status resolved = shmt__resolve_conj_neg(given, &t);
   if (resolved != SHMT_OK) {
     shmt__py_raise(resolved);

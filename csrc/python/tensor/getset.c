@@ -1,6 +1,7 @@
 /* python/tensor/getset.c -- properties of _TensorBase; those of autograd are in python/autograd/tensor_properties.c. */
 #include "api/storage.h"
 #include "base/overflow.h"
+#include "autograd/meta.h"
 #include "base/warn.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
@@ -112,8 +113,7 @@ static int s_volatile(PyObject* self, PyObject* value, void* c) {
 static PyObject* g_data(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
-  shmt_status s =
-      shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &out);
+  shmt_status s = shmt__tensor_detached(t, &out);
   return s == SHMT_OK ? shmt__py_wrap_like(self, out) : shmt__py_raise(s);
 }
 

@@ -100,7 +100,8 @@ static PyObject* m_retain_storage(PyObject* self, PyObject* place) {
 static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
   (void)unused;
   shmt_tensor* t = shmt__py_tensor(self);
-  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
+  if (SHMT_UNLIKELY(shmt__tensor_is_answered(t) && !shmt__tensor_has_memory(t))) return PyLong_FromLong(0);
+  if (shmt__check_has_memory(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   if (t->sparse != NULL) {
     PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     return NULL;
@@ -203,7 +204,7 @@ static PyObject* m_item(PyObject* self, PyObject* unused) {
                  (long long)t->numel);
     return NULL;
   }
-  if (shmt__tensor_is_meta(t)) {
+  if (shmt__tensor_is_meta(t) && !shmt__tensor_is_answered(t)) {
     PyErr_SetString(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
     return NULL;
   }
@@ -229,11 +230,14 @@ static PyObject* list_of(const shmt_tensor* t, const char* data, int dim) {
 static PyObject* m_tolist(PyObject* self, PyObject* unused) {
   shmt_tensor* t = shmt__py_tensor(self);
   (void)unused;
+  if (shmt__tensor_is_answered(t))
+    return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s",
+                        Py_TYPE(self)->tp_name);
   if (shmt__tensor_is_meta(t)) {
     PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     return NULL;
   }
-  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
+  if (shmt__check_has_memory(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   if (t->sparse != NULL) {
     PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     return NULL;
@@ -264,39 +268,6 @@ static PyObject* m_complex(PyObject* self, PyObject* unused) {
 const char* shmt__py_legacy_type_name(const shmt_tensor* t, char* buf, size_t cap) {
   (void)PyOS_snprintf(buf, cap, "torch.%sTensor", shmt__dtype_title(t->dtype));
   return buf;
-}
-
-/* --- subclasses ------------------------------------------------------------------------------ */
-
-/* _make_subclass(cls, data, require_grad=False): data without history, as an instance of cls. */
-static PyObject* m_make_subclass(PyObject* unused, PyObject* args, PyObject* kwargs) {
-  static const char* const names[] = {"cls", "data", "require_grad", NULL};
-  PyObject *cls, *data;
-  int require_grad = 0;
-  (void)unused;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|p:_make_subclass", (char**)names,
-                                   &PyType_Type, &cls, shmt__py_base_type, &data, &require_grad))
-    return NULL;
-  if (!PyType_IsSubtype((PyTypeObject*)cls, shmt__py_base_type)) {
-    PyErr_Format(PyExc_TypeError, "_make_subclass(): cls must be a subclass of Tensor, got %s",
-                 ((PyTypeObject*)cls)->tp_name);
-    return NULL;
-  }
-  shmt_tensor* t = NULL;
-  shmt_status s = shmt_op_detach(shmt__py_tensor(data), &t);
-  if (s != SHMT_OK) return shmt__py_raise(s);
-  return shmt__py_with_grad(shmt__py_wrap_as((PyTypeObject*)cls, t), require_grad);
-}
-
-/* as_subclass(cls): the same data and history, as an instance of cls. */
-static PyObject* m_as_subclass(PyObject* self, PyObject* cls) {
-  if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject*)cls, shmt__py_base_type)) {
-    PyErr_SetString(PyExc_TypeError, "as_subclass(): argument 'cls' must be a subclass of Tensor");
-    return NULL;
-  }
-  shmt_tensor* t = NULL;
-  shmt_status s = shmt_op_alias(shmt__py_tensor(self), &t);
-  return s == SHMT_OK ? shmt__py_wrap_as((PyTypeObject*)cls, t) : shmt__py_raise(s);
 }
 
 PyMethodDef shmt__py_plain_methods[] = {
@@ -357,10 +328,5 @@ PyMethodDef shmt__py_plain_methods[] = {
      "dimensions."},
     {"__complex__", m_complex, METH_NOARGS,
      "__complex__($self)\n--\n\nThe only element as a complex number."},
-    {"_make_subclass", FAST(m_make_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "_make_subclass(cls, data, require_grad=False)\n--\n\nAn instance of cls over the memory of data."},
-    {"as_subclass", m_as_subclass, METH_O,
-     "as_subclass($self, cls, /)\n--\n\nThe same data and history as an instance of cls, a subclass of "
-     "Tensor.\n\nRaises TypeError when cls is no subclass of Tensor."},
     {NULL, NULL, 0, NULL},
 };

@@ -74,7 +74,7 @@ static PyMemberDef own_members[] = {
 
 /* These look at the class itself, ask by themselves, or are for this package alone. */
 static bool asks_nobody(const char* name) {
-  static const char* const names[] = {"as_subclass", "to", "names", "_retain_storage", "_storage_cdata",
+  static const char* const names[] = {"as_subclass", "to", "names", "_retain_storage", "_storage_cdata", "_share_storage",
                                       "__arrow_c_array__", "__arrow_c_schema__"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) return true;
@@ -201,6 +201,7 @@ int shmt__py_tensor_type_init(PyObject* module) {
   shmt__py_set_base_type(type);
   if (shmt__py_add_tensor_methods(shmt__py_plain_methods, shmt__py_plain_getset) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_to_methods, NULL) < 0 ||
+      shmt__py_add_tensor_methods(shmt__py_subclass_methods, NULL) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_dlpack_methods, NULL) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_arrow_methods, NULL) < 0)
     return -1;

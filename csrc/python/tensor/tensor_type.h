@@ -25,6 +25,7 @@ extern shmt__py_hooks_gc shmt__py_tensor_hooks_gc;
 /* Slots and tables from the other files of this folder. */
 extern PyMethodDef shmt__py_plain_methods[]; /* methods.c */
 extern PyMethodDef shmt__py_to_methods[];    /* to.c */
+extern PyMethodDef shmt__py_subclass_methods[]; /* subclasses.c */
 extern PyGetSetDef shmt__py_plain_getset[];  /* getset.c */
 PyObject* shmt__py_subscript(PyObject* self, PyObject* key);
 int shmt__py_assign_subscript(PyObject* self, PyObject* key, PyObject* value);

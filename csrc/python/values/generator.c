@@ -130,7 +130,8 @@ static PyObject* set_state(PyObject* self, PyObject* state) {
     PyErr_SetString(PyExc_TypeError, "RNG state must be a torch.ByteTensor");
     return NULL;
   }
-  shmt_status s = shmt_generator_set_state(of(self), shmt__tensor_data(t), t->numel);
+  shmt_status s = shmt__check_has_memory(t);
+  if (s == SHMT_OK) s = shmt_generator_set_state(of(self), shmt__tensor_data(t), t->numel);
   return s == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(s);
 }
 

@@ -2,6 +2,7 @@
 #include "python/values/tensor_object.h"
 
 #include "python/gil.h"
+#include "python/values/override_classes.h"
 #include "tensor/sparse.h"
 
 #include "autograd/meta.h"
@@ -99,6 +100,10 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
     return NULL;
   }
   if (type == shmt__py_tensor_type) return shmt__py_wrap(t);
+  if (SHMT_UNLIKELY(shmt__py_class_answers_operators(type)) && shmt__py_let_class_answer(t) < 0) {
+    shmt__tensor_release(t);
+    return NULL;
+  }
   shmt__py_object* o = (shmt__py_object*)type->tp_alloc(type, 0);
   if (o == NULL) {
     shmt__tensor_release(t);

@@ -53,6 +53,9 @@ PyObject* shmt__py_wrap(shmt_tensor* t);
 /* The same with another class for a new wrapper. Errors: RuntimeError when t has a wrapper of
  * another class. */
 PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t);
+/* Give t the key by which its class is asked about operators; see Note [Wrappers] in tensor/tensor.h. -1 with an
+ * exception. In python/call/mode.c. */
+int shmt__py_let_class_answer(shmt_tensor* t);
 /* The class that results of an operator have when one of its operands has this class: subclasses are
  * kept, as in torch, unless their __torch_function__ is _disabled_torch_function_impl (Parameter).
  * In python/call/overrides.c. */

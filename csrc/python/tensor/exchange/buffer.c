@@ -27,7 +27,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   static char nothing[16];
   view->obj = NULL;
   if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
-  if (shmt__check_not_batched(t) != SHMT_OK) {
+  if (shmt__check_has_memory(t) != SHMT_OK) {
     shmt__py_raise(SHMT_E_RUNTIME);
     return -1;
   }
@@ -109,7 +109,7 @@ static PyObject* py_pinned_view(PyObject* module, PyObject* address) {
 static bool has_simple_array(PyObject* o) {
   if (Py_TYPE(o) != shmt__py_tensor_type) return false;
   const shmt_tensor* t = shmt__py_tensor(o);
-  const uint64_t not_simple = SHMT_KEYBIT_Autograd | SHMT_KEYBIT_FuncTorchBatched;
+  const uint64_t not_simple = SHMT_KEYBIT_Autograd | SHMT_KEYBIT_FuncTorchBatched | SHMT_KEYBIT_NoMemory;
   return !shmt__tensor_is_meta(t) && t->sparse == NULL && *shmt__dtype_struct[t->dtype] != 0 &&
          !shmt__tensor_is_conj_neg(t) && !(shmt__tensor_keys(t) & not_simple);
 }

@@ -107,7 +107,7 @@ static PyObject* refuse(const char* why) {
 
 int shmt__py_check_exportable(const shmt_tensor* t) {
   const char* why = NULL;
-  if (shmt__check_not_batched(t) != SHMT_OK) {
+  if (shmt__check_has_memory(t) != SHMT_OK) {
     shmt__py_raise(SHMT_E_RUNTIME);
     return -1;
   }
