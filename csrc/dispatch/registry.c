@@ -550,8 +550,8 @@ static shmt_status refuse_no_memory(void* ctx, const shmt_operator* op, shmt_key
   char name[256];
   (void)ctx, (void)ks, (void)args, (void)results;
   SHMT_FAIL(SHMT_E_RUNTIME,
-            "aten::%s: Cannot access data pointer of Tensor that doesn't have storage. An argument is a wrapper without "
-            "memory, and the __torch_dispatch__ of its class did not answer the call.",
+            "aten::%s: Cannot access data pointer of Tensor that doesn't have storage. An argument is a wrapper "
+            "without memory, and the __torch_dispatch__ of its class did not answer the call.",
             shmt__operator_name(op, name, sizeof name));
 }
 

@@ -10,10 +10,10 @@
  *   6. the key's generated fallback: at Conjugate and Negative unless the operator is a view; at ForwardAD for
  *      operators that Autograd records and those defined at run time; at SparseCPU, SparseCsrCPU and NoMemory, where it
  *      refuses the call.
- * The backends are CPU, Meta, SparseCPU, SparseCsrCPU and NoMemory. Otherwise the key has no kernel: its bit is not in the
- * operator's mask, and a call passes to the key below. Composite kernels leave Autograd without a kernel on purpose:
- * the operators that they call are recorded. The kernels that a generated operator has at start-up count as registered
- * first, for exactly their keys.
+ * The backends are CPU, Meta, SparseCPU, SparseCsrCPU and NoMemory. Otherwise the key has no kernel: its bit is not in
+ * the operator's mask, and a call passes to the key below. Composite kernels leave Autograd without a kernel on
+ * purpose: the operators that they call are recorded. The kernels that a generated operator has at start-up count as
+ * registered first, for exactly their keys.
  *
  * Note [Names]
  * A name is [namespace::]name[.overload]. The built-in operators have no namespace of their own in

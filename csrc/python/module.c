@@ -10,7 +10,7 @@
 #include "python/autograd/tensor_properties.h"
 #include "python/call/call.h"
 #include "python/call/convert.h"
-#include "python/call/library.h"
+#include "python/dispatch/library.h"
 #include "python/overridable/functions.h"
 #include "python/call/overrides.h"
 #include "python/call/return_types.h"

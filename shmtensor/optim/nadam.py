@@ -186,7 +186,9 @@ def nadam(
     _refuse_foreach_autograd(foreach, differentiable, params)
     if has_complex:
         params, grads, exp_avgs, exp_avg_sqs = _as_real(params, grads, exp_avgs, exp_avg_sqs)
-    if _in_one_call(params, lr, beta1, beta2, weight_decay, momentum_decay, eps) and _C._nadam_step_(
+    if _in_one_call(
+        params, lr, beta1, beta2, weight_decay, momentum_decay, eps
+    ) and _C._nadam_step_(
         params,
         grads,
         exp_avgs,

@@ -7,8 +7,9 @@ calls get there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "SchemaInfo",
     "TorchDispatchMode",
     "get_alias_info",
+    "is_in_torch_dispatch_mode",
     "is_traceable_wrapper_subclass",
     "is_traceable_wrapper_subclass_type",
     "return_and_correct_aliasing",
@@ -67,6 +69,48 @@ class TorchDispatchMode:
 
 
 DispatchMode = TorchDispatchMode
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """Return whether a mode of this thread sees calls.
+
+    Args:
+        include_infra_modes: Taken for torch's sake: there are no modes of other kinds.
+
+    Source:
+        torch.utils._python_dispatch.is_in_torch_dispatch_mode.
+    """
+    return bool(_C._dispatch_mode_depth())
+
+
+def _take_modes() -> list[Any]:
+    """Take all modes off this thread's stack; the outermost is first."""
+    return [_C._pop_dispatch_mode() for _ in range(_C._dispatch_mode_depth())][::-1]
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """Return the modes of this thread, the outermost first."""
+    modes = _take_modes()
+    for mode in modes:
+        _C._push_dispatch_mode(mode)
+    return modes
+
+
+def _get_current_dispatch_mode() -> Any:
+    """Return the innermost mode of this thread, or None."""
+    modes = _get_current_dispatch_mode_stack()
+    return modes[-1] if modes else None
+
+
+@contextlib.contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """A context in which no mode of this thread sees calls; gives those that did."""
+    modes = _take_modes()
+    try:
+        yield modes
+    finally:
+        for mode in modes:
+            _C._push_dispatch_mode(mode)
 
 
 # --- wrappers that say what they are made of -----------------------------------------------------

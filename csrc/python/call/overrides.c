@@ -2,7 +2,7 @@
 #include "python/call/overrides.h"
 
 #include "python/call/convert.h"
-#include "python/call/overloaded.h"
+#include "python/values/overloaded.h"
 
 #include <string.h>
 
@@ -131,7 +131,8 @@ static PyObject* call_mode(const shmt__py_overloaded* a, PyObject* function, PyO
 }
 
 /* The answer of the modes and the classes in `a`; NULL without an exception when there are none. */
-static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const shmt__py_overloaded* a) {
+static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call,
+                                const shmt__py_overloaded* a) {
   const bool has_mode = shmt__py_n_function_modes > 0;
   if (a->n == 0 && !has_mode) return NULL;
   const char* where;

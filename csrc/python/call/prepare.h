@@ -62,8 +62,8 @@ extern PyObject* shmt__py_str_pin_memory;
 extern PyObject* shmt__py_str_shared;
 extern PyObject* shmt__py_str_reductions[3]; /* the names of the codes 0, 1, 2 */
 
-/* Does a function take Python numbers for its Tensor arguments, in place of Scalar overloads where there are some, as in
- * torch? */
+/* Does a function take Python numbers for its Tensor arguments, in place of Scalar overloads where there are some, as
+ * in torch? */
 bool shmt__py_takes_scalar_as_tensor(const char* name);
 
 #endif

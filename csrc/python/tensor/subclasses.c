@@ -3,7 +3,6 @@
 #include "generated/ops.h"
 #include "python/call/convert.h"
 #include "python/tensor/tensor_type.h"
-#include "python/values/override_classes.h"
 #include "python/values/types.h"
 
 /* cls as a class of tensors; NULL with TypeError. */

@@ -74,7 +74,8 @@ static PyMemberDef own_members[] = {
 
 /* These look at the class itself, ask by themselves, or are for this package alone. */
 static bool asks_nobody(const char* name) {
-  static const char* const names[] = {"as_subclass", "to", "names", "_retain_storage", "_storage_cdata", "_share_storage",
+  static const char* const names[] = {"as_subclass", "to", "names", "_retain_storage", "_storage_cdata",
+                                      "_share_storage",
                                       "__arrow_c_array__", "__arrow_c_schema__"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) return true;

@@ -1,4 +1,4 @@
-/* python/values/override_classes.c -- which classes have a __torch_function__ or a __torch_dispatch__ of their own. */
+/* python/values/override_classes.c -- which classes have a __torch_function__ of their own. */
 #include "python/values/override_classes.h"
 
 shmt__py_override_settings shmt__py_overrides;
@@ -53,13 +53,4 @@ bool shmt__py_has_torch_function(PyTypeObject* type) {
 
 bool shmt__py_answers_for_tensor(PyObject* o) {
   return !shmt__py_is_tensor(o) && shmt__py_has_torch_function(Py_TYPE(o));
-}
-
-PyObject* shmt__py_torch_dispatch_name;
-PyObject* shmt__py_disabled_torch_dispatch;
-
-bool shmt__py_class_answers_operators(PyTypeObject* type) {
-  if (type == shmt__py_tensor_type || type == shmt__py_base_type) return false;
-  PyObject* found = _PyType_Lookup(type, shmt__py_torch_dispatch_name); /* borrowed */
-  return found != NULL && found != shmt__py_disabled_torch_dispatch;
 }

@@ -1,4 +1,4 @@
-/* python/values/override_classes.h -- which classes have a __torch_function__ or a __torch_dispatch__ of their own. */
+/* python/values/override_classes.h -- which classes have a __torch_function__ of their own. */
 #ifndef SHMT_PYTHON_VALUES_OVERRIDE_CLASSES_H
 #define SHMT_PYTHON_VALUES_OVERRIDE_CLASSES_H
 
@@ -39,11 +39,6 @@ static inline bool shmt__py_is_plain(PyObject* o) {
 
 /* The same wherever it is. */
 bool shmt__py_has_own_torch_function(PyTypeObject* type);
-
-/* Does the class answer operators itself, by a __torch_dispatch__ of its own? */
-bool shmt__py_class_answers_operators(PyTypeObject* type);
-extern PyObject* shmt__py_torch_dispatch_name; /* "__torch_dispatch__" */
-extern PyObject* shmt__py_disabled_torch_dispatch; /* what the others have; NULL before the package is loaded */
 
 /* Is it no tensor, but an object that answers calls? Such an object may stand for any argument. */
 SHMT_COLD bool shmt__py_answers_for_tensor(PyObject* o);

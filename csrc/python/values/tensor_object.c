@@ -2,7 +2,6 @@
 #include "python/values/tensor_object.h"
 
 #include "python/gil.h"
-#include "python/values/override_classes.h"
 #include "tensor/sparse.h"
 
 #include "autograd/meta.h"
@@ -87,6 +86,16 @@ PyObject* shmt__py_wrap(shmt_tensor* t) {
   return (PyObject*)o;
 }
 
+PyObject* shmt__py_torch_dispatch_name;
+PyObject* shmt__py_disabled_torch_dispatch;
+int (*shmt__py_watch_operators)(void);
+
+bool shmt__py_class_answers_operators(PyTypeObject* type) {
+  if (type == shmt__py_tensor_type || type == shmt__py_base_type) return false;
+  PyObject* found = _PyType_Lookup(type, shmt__py_torch_dispatch_name); /* borrowed */
+  return found != NULL && found != shmt__py_disabled_torch_dispatch;
+}
+
 PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
   PyObject* live = t->py_object;
   if (live != NULL && Py_REFCNT(live) > 0) {
@@ -100,7 +109,8 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
     return NULL;
   }
   if (type == shmt__py_tensor_type) return shmt__py_wrap(t);
-  if (SHMT_UNLIKELY(shmt__py_class_answers_operators(type)) && shmt__py_let_class_answer(t) < 0) {
+  const bool answers = shmt__py_class_answers_operators(type);
+  if (SHMT_UNLIKELY(answers) && shmt__py_watch_operators() < 0) {
     shmt__tensor_release(t);
     return NULL;
   }
@@ -110,6 +120,7 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
     return NULL;
   }
   PyObject_GC_UnTrack(o);
+  if (SHMT_UNLIKELY(answers)) t->keys |= SHMT_KEYBIT_PythonBelowAutograd;
   o->t = t;
   t->py_object = o;
   return (PyObject*)o;

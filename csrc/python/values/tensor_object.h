@@ -53,9 +53,13 @@ PyObject* shmt__py_wrap(shmt_tensor* t);
 /* The same with another class for a new wrapper. Errors: RuntimeError when t has a wrapper of
  * another class. */
 PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t);
-/* Give t the key by which its class is asked about operators; see Note [Wrappers] in tensor/tensor.h. -1 with an
- * exception. In python/call/mode.c. */
-int shmt__py_let_class_answer(shmt_tensor* t);
+/* Does the class answer operators itself, by a __torch_dispatch__ of its own? Then its objects' tensors get the key by
+ * which it is asked; see Note [Wrappers] in tensor/tensor.h. */
+bool shmt__py_class_answers_operators(PyTypeObject* type);
+extern PyObject* shmt__py_torch_dispatch_name;     /* "__torch_dispatch__" */
+extern PyObject* shmt__py_disabled_torch_dispatch; /* what the others have; NULL before the package is loaded */
+/* Let operators look for that key from now on; -1 with an exception. Installed by python/dispatch/mode.c. */
+extern int (*shmt__py_watch_operators)(void);
 /* The class that results of an operator have when one of its operands has this class: subclasses are
  * kept, as in torch, unless their __torch_function__ is _disabled_torch_function_impl (Parameter).
  * In python/call/overrides.c. */

@@ -21,6 +21,8 @@ from shmtensor.utils._pytree import tree_map
 OF_MEMORY = frozenset("is_set_to set_ set_.source_Storage data_ptr _local_scalar_dense".split())
 #: They read indices from memory, and refuse a wrapper there.
 OF_INDICES = frozenset("segment_reduce tensor_split.tensor_indices_or_sections".split())
+#: The inner tensors are conj views, the wrappers are not, and `real` refuses such; as in torch.
+CONJ_INSIDE = frozenset("fft_hfft fft_hfft2 fft_hfftn".split())
 
 
 class Wrapper(st.Tensor):
@@ -119,7 +121,11 @@ def test_kernels_take_no_tensors_without_memory(entry: OperatorEntry) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [e for e in _entries() if (e.derivatives or e.composite) and not e.schema.written],
+    [
+        e
+        for e in _entries()
+        if (e.derivatives or e.composite) and not e.schema.written and e.name not in CONJ_INSIDE
+    ],
     ids=lambda e: e.name,
 )
 def test_gradients_are_those_of_the_inner_tensors(entry: OperatorEntry) -> None:

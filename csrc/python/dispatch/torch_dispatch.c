@@ -1,11 +1,11 @@
-/* python/call/torch_dispatch.c -- __torch_dispatch__: Python objects and classes that answer operators. */
-#include "python/call/torch_dispatch.h"
+/* python/dispatch/torch_dispatch.c -- __torch_dispatch__: Python objects and classes that answer operators. */
+#include "python/dispatch/torch_dispatch.h"
 
 #include "autograd/meta.h"
 #include "generated/ops.h"
 #include "python/call/convert.h"
-#include "python/call/library.h"
-#include "python/call/overloaded.h"
+#include "python/dispatch/library.h"
+#include "python/values/overloaded.h"
 #include "python/call/prepare.h"
 #include "python/gil.h"
 #include "python/values/override_classes.h"
@@ -143,7 +143,7 @@ static int handler_args_init(handler_args* h, const shmt_operator* op, const shm
   return status;
 }
 
-/* --- asking --------------------------------------------------------------------------------- */
+/* --- handlers ------------------------------------------------------------------------------- */
 
 static PyObject* refuse(const handler_args* h, PyObject* func, PyObject* mode) {
   PyObject* module = PyObject_GetAttrString(func, "__module__");
@@ -156,7 +156,7 @@ static PyObject* refuse(const handler_args* h, PyObject* func, PyObject* mode) {
   return NULL;
 }
 
-static PyObject* ask(PyObject* mode, const handler_args* h, PyObject* func) {
+static PyObject* call_handlers(PyObject* mode, const handler_args* h, PyObject* func) {
   PyObject* r = NULL;
   PyObject* types = shmt__py_overloaded_types(&h->classes);
   if (types == NULL) return NULL;
@@ -195,7 +195,7 @@ shmt_status shmt__py_call_torch_dispatch(PyObject* mode, const shmt_operator* op
   PyObject* r = NULL;
   if (handler_args_init(&h, op, args) == 0 && func && Py_EnterRecursiveCall(" in __torch_dispatch__") == 0) {
     shmt__py_n_overrides_off++;
-    r = ask(mode, &h, func);
+    r = call_handlers(mode, &h, func);
     shmt__py_n_overrides_off--;
     Py_LeaveRecursiveCall();
   }

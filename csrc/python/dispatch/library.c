@@ -1,10 +1,10 @@
-/* python/call/library.c -- the dispatcher from Python: operators, Python kernels, registrations.
+/* python/dispatch/library.c -- the dispatcher from Python: operators, Python kernels, registrations.
  *
  * A Python kernel is a boxed kernel whose context is the callable. Dropping its registration
  * empties the context under the interpreter lock; a call that had found the kernel just before then
  * fails with a clear error.
  */
-#include "python/call/library.h"
+#include "python/dispatch/library.h"
 
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"

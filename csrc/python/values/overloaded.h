@@ -1,9 +1,9 @@
-/* python/call/overloaded.h -- the arguments of a call whose classes answer it, and asking them in turn.
+/* python/values/overloaded.h -- the arguments of a call whose classes answer it, and asking them in turn.
  *
  * For __torch_function__ these are arguments of the program's call, for __torch_dispatch__ those of an operator.
  */
-#ifndef SHMT_PYTHON_CALL_OVERLOADED_H
-#define SHMT_PYTHON_CALL_OVERLOADED_H
+#ifndef SHMT_PYTHON_VALUES_OVERLOADED_H
+#define SHMT_PYTHON_VALUES_OVERLOADED_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

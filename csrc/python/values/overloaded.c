@@ -1,5 +1,5 @@
-/* python/call/overloaded.c -- the arguments of a call whose classes answer it, and asking them in turn. */
-#include "python/call/overloaded.h"
+/* python/values/overloaded.c -- the arguments of a call whose classes answer it, and asking them in turn. */
+#include "python/values/overloaded.h"
 
 #include <string.h>
 

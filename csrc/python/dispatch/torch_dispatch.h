@@ -1,10 +1,10 @@
-/* python/call/torch_dispatch.h -- __torch_dispatch__: Python objects and classes that answer operators.
+/* python/dispatch/torch_dispatch.h -- __torch_dispatch__: Python objects and classes that answer operators.
  *
- * A mode (python/call/mode.c) is asked first, then the classes of the arguments whose tensors have the key
+ * A mode (python/dispatch/mode.c) is asked first, then the classes of the arguments whose tensors have the key
  * PythonBelowAutograd (Note [Wrappers] in tensor/tensor.h).
  */
-#ifndef SHMT_PYTHON_CALL_TORCH_DISPATCH_H
-#define SHMT_PYTHON_CALL_TORCH_DISPATCH_H
+#ifndef SHMT_PYTHON_DISPATCH_TORCH_DISPATCH_H
+#define SHMT_PYTHON_DISPATCH_TORCH_DISPATCH_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,6 +1,6 @@
-/* python/call/library.h -- the dispatcher as Python sees it: operators, kernels in Python, modes. */
-#ifndef SHMT_PYTHON_CALL_LIBRARY_H
-#define SHMT_PYTHON_CALL_LIBRARY_H
+/* python/dispatch/library.h -- the dispatcher as Python sees it: operators, kernels in Python, modes. */
+#ifndef SHMT_PYTHON_DISPATCH_LIBRARY_H
+#define SHMT_PYTHON_DISPATCH_LIBRARY_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,4 +1,4 @@
-/* python/call/mode.c -- dispatch modes: Python objects that see every operator call of their thread
+/* python/dispatch/mode.c -- dispatch modes: Python objects that see every operator call of their thread
  * (__torch_dispatch__).
  *
  * Modes are two stacks per thread. While one is not empty the thread's calls include its key, whose fallback calls the
@@ -10,13 +10,12 @@
  *                        what it returns is what those nodes get. The classes of tensors are asked here, too,
  *                        after the modes (ADR 0083).
  */
-#include "python/call/library.h"
+#include "python/dispatch/library.h"
 
 #include "autograd/meta.h"
 #include "dispatch/registry.h"
 #include "python/call/convert.h"
-#include "python/call/torch_dispatch.h"
-#include "python/values/override_classes.h"
+#include "python/dispatch/torch_dispatch.h"
 #include "python/values/tensor_object.h"
 
 enum { MAX_MODES = 256 };
@@ -75,8 +74,8 @@ enum {
       SHMT_KEYBIT_Autocast,
 };
 
-/* Calls below autograd that are under way on this thread: what they call in turn is neither recorded nor tracked. */
-static _Thread_local int n_under_way;
+/* Calls below autograd that run on this thread: what they call in turn is neither recorded nor tracked. */
+static _Thread_local int n_running;
 
 static bool is_argument(const shmt_tensor* t, const shmt_operator* op, const shmt_value* args) {
   for (int i = 0; i < op->schema->n_args; i++)
@@ -86,15 +85,16 @@ static bool is_argument(const shmt_tensor* t, const shmt_operator* op, const shm
 
 /* In the layers above, a result becomes a view or gets a history. So it must be a tensor of its own: one that the
  * program has already is replaced by what detach() gives for it. */
-static shmt_status own_result(const shmt_operator* op, const shmt_arg* returned, const shmt_value* args, shmt_tensor** t) {
+static shmt_status own_result(const shmt_operator* op, const shmt_arg* returned, const shmt_value* args,
+                              shmt_tensor** t) {
   if (*t == NULL || (returned->flags & SHMT_ARG_WRITE)) return SHMT_OK;
   const bool is_view = returned->alias != 0;
   const bool has_holders = !shmt__is_last_reference(&(*t)->refs) || (*t)->base || (*t)->autograd;
   if (is_view ? !has_holders : !is_argument(*t, op, args)) return SHMT_OK;
   shmt_tensor* own = NULL;
-  n_under_way++;
+  n_running++;
   shmt_status status = shmt__tensor_detached(*t, &own);
-  n_under_way--;
+  n_running--;
   if (status != SHMT_OK) return status;
   shmt__tensor_release(*t);
   *t = own;
@@ -124,11 +124,11 @@ static shmt_status below_fallback(void* ctx, const shmt_operator* op, shmt_keyse
     return shmt__operator_call(op, true, shmt__keys_below(ks, SHMT_KEY_PythonBelowAutograd), args, results);
   SHMT_KEYS_GUARD(keys);
   shmt__tls_keys.excluded |= DONE_ABOVE;
-  n_under_way++;
+  n_running++;
   shmt_status status = has_mode ? call_innermost(BELOW, op, args, results)
                                 : shmt__py_call_torch_dispatch(NULL, op, args, results);
-  n_under_way--;
-  return status == SHMT_OK && n_under_way == 0 ? own_results(op, args, results) : status;
+  n_running--;
+  return status == SHMT_OK && n_running == 0 ? own_results(op, args, results) : status;
 }
 
 /* Nobody pays for this row of all tables before somebody wants it: the first mode, or the first class. */
@@ -142,12 +142,9 @@ static shmt_status register_below_once(void) {
   return SHMT_OK;
 }
 
-int shmt__py_let_class_answer(shmt_tensor* t) {
+static int watch_operators(void) {
   shmt_status status = register_below_once();
-  if (status == SHMT_OK) {
-    t->keys |= SHMT_KEYBIT_PythonBelowAutograd;
-    return 0;
-  }
+  if (status == SHMT_OK) return 0;
   shmt__py_raise(status);
   return -1;
 }
@@ -202,8 +199,8 @@ static PyObject* mode_depth(PyObject* module, PyObject* unused) {
   return PyLong_FromLong(stacks[ABOVE].n);
 }
 
-/* _disabled_torch_dispatch_impl(func, types, args, kwargs): what classes without a rule of their own do: call func as if
- * no class answered. */
+/* _disabled_torch_dispatch_impl(func, types, args, kwargs): what classes without a rule of their own do, call func as
+ * if no class answered. */
 static PyObject* disabled_impl(PyObject* module, PyObject* given) {
   PyObject *func, *types, *call_args = NULL, *kwargs = NULL;
   (void)module;
@@ -227,20 +224,20 @@ static PyObject* set_torch_dispatch(PyObject* module, PyObject* disabled) {
   Py_RETURN_NONE;
 }
 
-/* _record_again(None) -> what the thread's calls below autograd have switched off, which is on from now; _record_again of
- * that switches it off again. */
+/* _record_again(None) -> what the thread's calls below autograd have switched off, which is on from now; _record_again
+ * of that switches it off again. */
 static PyObject* record_again(PyObject* module, PyObject* before) {
   unsigned long long excluded = shmt__tls_keys.excluded;
-  int n = n_under_way;
+  int n = n_running;
   (void)module;
   if (before == Py_None) {
     shmt__tls_keys.excluded &= ~(shmt_keyset)DONE_ABOVE;
-    n_under_way = 0;
+    n_running = 0;
     return Py_BuildValue("(Ki)", excluded, n);
   }
   if (!PyArg_ParseTuple(before, "Ki", &excluded, &n)) return NULL;
   shmt__tls_keys.excluded = excluded;
-  n_under_way = n;
+  n_running = n;
   Py_RETURN_NONE;
 }
 
@@ -273,6 +270,7 @@ PyMethodDef shmt__py_mode_functions[] = {
 
 int shmt__py_mode_init(void) {
   if (shmt__py_torch_dispatch_init() < 0) return -1;
+  shmt__py_watch_operators = watch_operators;
   static const shmt__kernel kernel = {.boxed = python_fallback, .where = "the Python layer"};
   shmt__registration* r; /* for the life of the process */
   shmt_status status = shmt__key_fallback(SHMT_KEY_Python, &kernel, NULL, &r);
