@@ -11,6 +11,7 @@
 #include "python/call/call.h"
 #include "python/call/convert.h"
 #include "python/dispatch/library.h"
+#include "python/dispatch/mode.h"
 #include "python/overridable/functions.h"
 #include "python/call/overrides.h"
 #include "python/call/return_types.h"

@@ -184,7 +184,7 @@ _IGNORED = {
 _IGNORED_METHODS = """
     __delattr__ __delitem__ __dir__ __getattribute__ __hash__ __init__ __init_subclass__
     __iter__ __new__ __setattr__ __subclasshook__ __torch_function__
-    __arrow_c_array__ __arrow_c_schema__ _retain_storage _make_subclass
+    __arrow_c_array__ __arrow_c_schema__ _retain_storage _share_storage _make_subclass
     _make_wrapper_subclass as_subclass new new_empty new_empty_strided new_full new_ones
     new_tensor new_zeros stride to_padded_tensor to_sparse_bsc to_sparse_bsr to_sparse_coo
     to_sparse_csc to_sparse_csr unflatten

@@ -279,6 +279,26 @@ _METHODS = """
     def __buffer__(self, flags: builtins.int, /) -> memoryview: ...
     @staticmethod
     def _make_subclass(cls: Any, data: _TensorBase, require_grad: builtins.bool = False) -> Any: ...
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: builtins.type[_S],
+        size: Sequence[builtins.int],
+        strides: Sequence[builtins.int] | None = None,
+        storage_offset: builtins.int | None = None,
+        memory_format: Any = None,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: builtins.bool = False,
+        requires_grad: builtins.bool = False,
+        dispatch_sizes_strides_policy: str | None = None,
+        dispatch_device: builtins.bool = False,
+        dispatch_layout: builtins.bool = False,
+        _extra_dispatch_keys: Any = None,
+        storage_size: builtins.int | None = None,
+    ) -> _S: ...
+    def _share_storage(self, of: _TensorBase, /) -> None: ...
     def as_subclass(self, cls: builtins.type[_S], /) -> _S: ...
     def backward(
         self,
@@ -347,7 +367,7 @@ _PRIVATE = (
     " _library_define _library_impl _make_dual _named_event _named_result _named_ring _named_topic"
     " _new_ring _node_address"
     " _new_line _open_ring"
-    " _operator_arguments"
+    " _operator_aliases _operator_arguments"
     " _operator_has_kernel _operator_overloads _pack_shared_storage"
     " _pack_shared_tensor _pinned_view"
     " _pop_dispatch_mode _pop_function_mode _pop_saved_tensors_hooks"
@@ -358,11 +378,13 @@ _PRIVATE = (
     " _send_message _serve _simple_array _set_fwd_grad_enabled _set_grad_enabled _set_fed_rings"
     " _set_fills_uninitialized"
     " _set_warn_always _set_inference_mode _set_messages _set_overload_class _set_slow_reduce"
-    " _set_tensor_class _set_torch_function _take_requests _tangent_at _tangent_of"
+    " _set_tensor_class _set_torch_dispatch _set_torch_function _take_requests _tangent_at"
+    " _tangent_of"
     " _tensor_from_place"
     " _unpack_dual ffi lib"
     " _AutoDispatchBelowAutograd _ExcludeDispatchKeyGuard _IncludeDispatchKeyGuard"
-    " _KeptResult _backward_has_inputs _disabled_torch_function_impl _foreach_flat"
+    " _DisableTorchDispatch _KeptResult _backward_has_inputs _disabled_torch_dispatch_impl"
+    " _disabled_torch_function_impl _foreach_flat _has_answered _record_again"
     " _foreach_rows _get_accelerator _get_privateuse1_backend_name _get_tracing_state"
     " _is_torch_function_enabled _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu"
     " _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled"

@@ -1,4 +1,4 @@
-/* python/dispatch/library.h -- the dispatcher as Python sees it: operators, kernels in Python, modes. */
+/* python/dispatch/library.h -- the dispatcher as Python sees it: operators and kernels in Python. */
 #ifndef SHMT_PYTHON_DISPATCH_LIBRARY_H
 #define SHMT_PYTHON_DISPATCH_LIBRARY_H
 
@@ -8,8 +8,6 @@
 #include "base/error.h"
 
 extern PyMethodDef shmt__py_library_functions[];
-extern PyMethodDef shmt__py_mode_functions[];
-int shmt__py_mode_init(void);
 
 /* Python's view of values, for kernels and modes: positional arguments and keyword-only ones. New
  * references. */

@@ -10,7 +10,7 @@
  *                        what it returns is what those nodes get. The classes of tensors are asked here, too,
  *                        after the modes (ADR 0083).
  */
-#include "python/dispatch/library.h"
+#include "python/dispatch/mode.h"
 
 #include "autograd/meta.h"
 #include "dispatch/registry.h"
