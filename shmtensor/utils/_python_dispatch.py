@@ -243,13 +243,17 @@ _INPLACE_VIEWS = {
 }
 
 
-@functools.cache
 def get_alias_info(func: OpOverload) -> SchemaInfo:
     """Return which arguments of an operator its results share memory with.
 
     Source:
         torch.utils._python_dispatch.get_alias_info.
     """
+    return _alias_info(func)
+
+
+@functools.cache
+def _alias_info(func: OpOverload) -> SchemaInfo:
     arguments, results = _C._operator_aliases(func._handle)
     names = [name for name, *_ in _C._operator_arguments(func._handle)]
 

@@ -186,6 +186,6 @@ PyMethodDef shmt__py_subclass_methods[] = {
      "as_subclass($self, cls, /)\n--\n\nThe same data and history as an instance of cls, a subclass of "
      "Tensor.\n\nRaises TypeError when cls is no subclass of Tensor."},
     {"_share_storage", m_share_storage, METH_O,
-     "_share_storage($self, of)\n--\n\nShow the storage of another tensor, with sizes and strides as they are."},
+     "_share_storage($self, of, /)\n--\n\nShow the storage of another tensor, with sizes and strides as they are."},
     {NULL, NULL, 0, NULL},
 };
