@@ -210,7 +210,7 @@ inline deliver() {
   od;
   result = 0
 }
-/* shmt__ring_drop, of the log: its put_lock is the topic's, and nobody else takes its get_lock. */
+/* `log` is the ring of the history, `past`. Whoever changes it has the topic's lock, so its own locks are free. */
 inline drop_from_log() {
   if
   :: log?dropped
@@ -232,7 +232,7 @@ inline put_into_log() {
   OR_DIES
   fi
 }
-/* keep(), shmt__topic_trim_log */
+/* keep(), shmt__topic_trim_past */
 inline keep() {
 #ifdef FAULT_HISTORY_IS_DROPPED_FIRST
   if

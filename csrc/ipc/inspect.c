@@ -396,7 +396,7 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   *out = (shmt_queue_view){.block = block,
                            .owner = owner_of(&o->map.slabs[slab]),
                            .n_messages = ring_n_messages(&r),
-                           .max_messages = r.max_messages,
+                           .max_messages = atomic_load_explicit(&r.max_messages, memory_order_relaxed),
                            .n_put = shmt__ring_count(tail),
                            .n_unacknowledged = atomic_load_explicit(&r.n_unacked, memory_order_relaxed),
                            .n_dead_letters = atomic_load_explicit(&r.n_dead_letters, memory_order_relaxed),
@@ -424,12 +424,15 @@ int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out
   shmt__topic_table t;
   uint64_t nbytes = 0;
   if (!read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t || t.magic != SHMT_TOPIC_MAGIC ||
-      t.version != SHMT_TOPIC_VERSION || t.depth > SHMT_TOPIC_MOST_DEPTH || t.history > SHMT_TOPIC_MOST_DEPTH ||
-      t.overflow >= SHMT_N_OVERFLOWS)
+      t.version != SHMT_TOPIC_VERSION)
     return 0;
-  *out = (shmt_topic_view){.depth = t.depth,
-                           .history = t.history,
-                           .overflow = t.overflow,
+  const uint64_t said = atomic_load_explicit(&t.said, memory_order_relaxed);
+  const shmt__topic_wish wish = shmt__topic_wish_of(said);
+  if (!shmt__topic_wish_is_valid(&wish)) return 0;
+  const shmt__topic_kind kind = shmt__topic_kind_of(said);
+  *out = (shmt_topic_view){.depth = kind.depth,
+                           .history = kind.history,
+                           .overflow = (uint32_t)kind.overflow,
                            .n_published = atomic_load_explicit(&t.n_published, memory_order_relaxed),
                            .n_lost = atomic_load_explicit(&t.n_lost, memory_order_relaxed)};
   const uint32_t end = bounded(atomic_load_explicit(&t.slots_end, memory_order_relaxed), SHMT_TOPIC_SLOTS);
@@ -437,7 +440,7 @@ int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out
     uint32_t lag = 0;
     if (!read_lag(o, &t.slots[i], &lag)) continue;
     out->n_subscribers++;
-    lag = bounded(lag, t.depth);
+    lag = bounded(lag, SHMT_TOPIC_MOST_DEPTH);
     if (lag > out->lag) out->lag = lag;
   }
   return 1;

@@ -80,7 +80,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 8,
+  SHMT_LAYOUT_VERSION = 9,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
   SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,

@@ -64,7 +64,7 @@ enum {
   SHMT_NAME_PERSISTS = 1 << 0, /* the name outlives its publisher */
   SHMT_NAME_KIND_SHIFT = 1,    /* of the name's shmt__name_kind */
   SHMT_NAME_FLAGS = 0x0f,
-  SHMT_NAME_IF_NONE = 1 << 4, /* of a request: leave the value that there is */
+  SHMT_NAME_IF_NONE = 1 << 4, /* of a request: leave the value that there is, but with SHMT_NAME_PERSISTS it persists */
   SHMT_NAME_CLOSING = 1 << 5, /* the manager looks whether anybody holds it: for readers it is gone */
 };
 
@@ -109,7 +109,7 @@ typedef struct shmt__named_lock {
   atomic_uint_least32_t wake;    /* futex: changes whenever a waiter should check again */
   atomic_uint_least64_t arrived; /* of a barrier: phase << 48 | a bit for each slot */
   atomic_uint_least32_t waiters; /* never too low; a killed waiter leaves it too high */
-  uint32_t pad;
+  uint32_t is_settled; /* 0: nobody has said n_slots yet. It is 1, and the first who says it settles it */
   char text[SHMT_NAMED_LOCK_NAME_BYTES];
   atomic_uint_least64_t users[SHMT_NAMED_LOCK_USER_WORDS]; /* a bit for each client that opened it; the end of the last
                                                               one frees it */

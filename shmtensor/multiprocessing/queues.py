@@ -320,7 +320,6 @@ class Queue(Generic[_T]):
         self, maxsize: int = 0, *, ctx: BaseContext, adopt: str | Iterable[str] | None = None
     ) -> None:
         bits = adopted(adopt)
-        self._maxsize = maxsize if maxsize > 0 else SEM_VALUE_MAX
         self._ignore_epipe = False
         self._is_of_fork = _is_of_fork(ctx)
         self._open(_C._new_ring(max(maxsize, 0)), bits)
@@ -338,10 +337,10 @@ class Queue(Generic[_T]):
 
     def __getstate__(self) -> Any:
         _check_may_travel(self)
-        return self._ignore_epipe, self._maxsize, self._ring.handle(), self._ring.adopts
+        return self._ignore_epipe, self._ring.handle(), self._ring.adopts
 
     def __setstate__(self, state: Any) -> None:
-        self._ignore_epipe, self._maxsize, handle, adopts = state
+        self._ignore_epipe, handle, adopts = state
         self._open(_C._open_ring(handle), adopts)
 
     def _check(self) -> None:
@@ -500,6 +499,10 @@ class Queue(Generic[_T]):
         if n and self._closed:
             raise OSError("handle is closed")
         return not n
+
+    @property
+    def _maxsize(self) -> int:
+        return self._ring.max_messages or SEM_VALUE_MAX
 
     def full(self) -> bool:
         """Whether ``put`` would wait."""

@@ -79,7 +79,7 @@ def Lock(name: str) -> _Lock:
     return _default.Lock(name)
 
 
-def Semaphore(name: str, n: int = 1) -> _Semaphore:
+def Semaphore(name: str, n: int | None = None) -> _Semaphore:
     """Return the `Semaphore` of this name with *n* permits in the default service."""
     return _default.Semaphore(name, n)
 

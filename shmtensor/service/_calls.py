@@ -64,14 +64,14 @@ class Server:
     Args:
         service: The service that has the name.
         name: 1 to 127 bytes.
-        maxsize: Clients wait while so many requests are in the queue; 0: no bound, or that of who
-            made the name.
+        maxsize: Clients wait while so many requests are in the queue. 0 leaves it open: there is
+            no bound until somebody says one, which settles it for everybody.
         persist: Keep the name, with its requests, when no process has it open.
         mode: How the tensors of requests may be used, as in `Service.attach`.
         as_: Whose tensors requests have: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
 
     Raises:
-        ValueError: The name stands for something else.
+        ValueError: The name stands for something else, or another *maxsize* was said before.
         ManagerError: The service cannot be reached.
     """
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Barrier", "Lock", "Semaphore"]
 
 _SEMAPHORE, _BARRIER = 1, 2
+_OPEN = 0  # a number of permits that is left open
 
 
 class _NamedLock(_C._NamedLock):  # type: ignore[misc]
@@ -54,15 +55,20 @@ class Semaphore(_NamedLock):
     Args:
         service: The service that has the name.
         name: 1 to 95 bytes.
-        n: Number of permits, 1 to 232; must be the same in every process.
+        n: Number of permits, 1 to 232. None leaves it open: there is 1 until somebody says how
+            many there are, which settles it for everybody.
 
     Raises:
-        ValueError: The name is in use for another kind of lock, or with another number.
+        ValueError: The name is in use for another kind of lock, or another number was said before.
         ManagerError: The service cannot be reached.
     """
 
-    def __new__(cls, service: Service, name: str, n: int = 1) -> Semaphore:
+    def __new__(cls, service: Service, name: str, n: int | None = None) -> Semaphore:
         """Open it; see the class."""
+        if n is None:
+            n = _OPEN
+        elif n < 1:
+            raise ValueError(f'"{name}" needs 1 to 232 places, got {n}')
         return cls._open(service, name, _SEMAPHORE, n)  # type: ignore[no-any-return]
 
     if TYPE_CHECKING:
@@ -73,7 +79,7 @@ class Semaphore(_NamedLock):
         def __exit__(self, *_: object) -> None: ...
 
     def _state(self) -> str:
-        permits = "1 permit" if self._n == 1 else f"{self._n} permits"
+        permits = {_OPEN: "some permits", 1: "1 permit"}.get(self._n, f"{self._n} permits")
         return f"{permits}, {self._n_held} taken here"
 
     @property

@@ -36,7 +36,8 @@ class Queue(JoinableQueue[_T]):
     """A queue that any process of the service's user or group opens by its name.
 
     The first process that asks for the name makes the queue. It lives, with its messages, as long
-    as any process has it open; with *persist* until it is unpublished. Everything else is as in
+    as any process has it open; with *persist* until it is unpublished. Whoever says *maxsize*,
+    *max_deliveries* or *persist* first settles it for everybody. Everything else is as in
     `shmtensor.multiprocessing.JoinableQueue`, except for what a message carries: tensors in the
     service's memory (from `Service.empty`, attached with ``"rw"``, or received) go as they are, and
     all others are copied there, as `Service.publish` does. Arrays of NumPy, tensors of torch and
@@ -54,19 +55,18 @@ class Queue(JoinableQueue[_T]):
     Args:
         service: The service that has the name.
         name: 1 to 127 bytes.
-        maxsize: ``put`` waits while the queue has this many messages; 0 leaves it to whoever makes
-            the queue, and means no bound there. What goes back to the queue may exceed it.
+        maxsize: ``put`` waits while the queue has this many messages; 0 leaves it open: there is no
+            bound until somebody says one. What goes back to the queue may exceed it.
         max_deliveries: A message that was delivered this often without being acknowledged is
-            dropped, and counted in `n_dead_letters`; 0 leaves it to whoever makes the queue, and
-            means no bound there.
+            dropped, and counted in `n_dead_letters`; 0 leaves it open in the same way.
         persist: Keep the queue when no process has it open.
         adopt: As for `shmtensor.multiprocessing.Queue`: arrays and tensors of these libraries
             arrive as what they were, without regard to *as_*.
         as_: Whose tensors arrive here: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
 
     Raises:
-        ValueError: The name stands for something else, or for a queue with another *maxsize* or
-            *max_deliveries*.
+        ValueError: The name stands for something else, or another *maxsize* or *max_deliveries*
+            was said before.
         HandleError: A process has written over the queue.
         ManagerError: The service cannot be reached.
     """
@@ -94,7 +94,6 @@ class Queue(JoinableQueue[_T]):
         self._service, self._name = service, name
         self._ignore_epipe = False
         ring = _C._named_ring(service._handle.address, name, False, bound, max_deliveries, persist)
-        self._maxsize = ring.max_messages or SEM_VALUE_MAX
         self._open(ring, bits or AS_OURS)
 
     # --- getting ---

@@ -603,7 +603,7 @@ class Service:
         """Return the `Lock` of this name."""
         return Lock(self, name)
 
-    def Semaphore(self, name: str, n: int = 1) -> Semaphore:
+    def Semaphore(self, name: str, n: int | None = None) -> Semaphore:
         """Return the `Semaphore` of this name with *n* permits."""
         return Semaphore(self, name, n)
 

@@ -48,9 +48,11 @@ class Topic(Generic[_T]):
     there once. All subscribers see the messages in one order. Each message arrives at most once: a
     publisher that is killed in the middle of `publish` has reached some of them and not the others.
 
-    The first process that asks for the name makes the topic and decides *history*, *depth* and
-    *overflow*. It lives as long as any process has it open; with *persist* until it is unpublished.
-    Subscribers may come, go, be stopped or be killed at any time.
+    The first process that asks for the name makes the topic. It lives as long as any process has it
+    open; with *persist* until it is unpublished. Whoever says *history*, *depth*, *overflow* or
+    *persist* first settles it for everybody: a history and an overflow from the next message on, a
+    depth for subscriptions from then on. Subscribers may come, go, be stopped or be killed at any
+    time.
 
     Between processes of one user, values that are no tensors, arrays or plain values are pickled.
     In a service of a group or of another user they are refused.
@@ -59,17 +61,17 @@ class Topic(Generic[_T]):
         service: The service that has the name.
         name: 1 to 127 bytes.
         history: So many of the last messages are kept, and a subscriber gets them first. At most
-            65 536; None: 0, or that of the topic.
-        depth: So many messages wait for each subscriber. At most 65 536; None: 16, or that of the
-            topic.
+            65 536; None leaves it open: none are kept until somebody says how many.
+        depth: So many messages wait for each subscriber. At most 65 536; None leaves it open: 16
+            until somebody says it.
         overflow: What happens when *depth* messages wait for a subscriber: ``"drop_oldest"``
             there, ``"drop_newest"`` there, or ``"block"``: `publish` waits until every subscriber
-            has room. None: ``"drop_oldest"``, or that of the topic.
+            has room. None leaves it open: ``"drop_oldest"`` until somebody says it.
         persist: Keep the topic, with its history, when no process has it open.
 
     Raises:
-        ValueError: The name stands for something else, or for a topic with another *history*,
-            *depth* or *overflow*.
+        ValueError: The name stands for something else, or another *history*, *depth* or *overflow*
+            was said before.
         HandleError: A process has written over the topic.
         ManagerError: The service cannot be reached.
     """
@@ -224,7 +226,7 @@ class Topic(Generic[_T]):
         self._check_open()
         _libraries.check_library(as_)
         if self.history == 0:
-            raise ValueError(f"the topic {self._name!r} keeps no history; make it with history=1")
+            raise ValueError(f"the topic {self._name!r} keeps no history; open it with history=1")
         value = self._topic.latest(None, _mode_code(mode))
         return received(value, as_)  # type: ignore[no-any-return]
 
@@ -242,13 +244,18 @@ class Topic(Generic[_T]):
 
     @property
     def depth(self) -> int:
-        """How many messages wait for each subscriber."""
+        """How many messages wait for each subscriber that comes now."""
         return int(self._topic.depth)
 
     @property
     def overflow(self) -> str:
         """What happens when a subscriber has no room."""
         return OVERFLOWS[self._topic.overflow]
+
+    def _said(self) -> list[Any]:
+        """Return depth, history and overflow; None for what nobody has said."""
+        depth, history, overflow = self._topic.said
+        return [depth, history, None if overflow is None else OVERFLOWS[overflow]]
 
     @property
     def n_subscribers(self) -> int:
@@ -436,7 +443,7 @@ class Subscription(Generic[_T]):
             ValueError: The subscription is closed.
         """
         value = self.get(timeout)
-        for _ in range(self._topic.depth):
+        for _ in range(self.qsize()):
             try:
                 value = self.get(0.0)
             except Empty:

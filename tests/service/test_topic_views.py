@@ -25,7 +25,8 @@ with open(path, "r+b") as file:
 at = memory.find(struct.pack("Q", 0x3143504F54544D53))
 assert at >= 0
 what, value = sys.argv[2:]
-offset = {"magic": 0, "depth": 12, "overflow": 20, "slots_end": 24, "slot": 64 + 8}[what]
+places = {"magic": 0, "slots_end": 12, "depth": 16, "overflow": 21}
+offset = {**places, "slot": 96 + 8, "slot_depth": 96 + 16}[what]
 struct.pack_into("I", memory, at + offset, int(value))
 print("written", flush=True)
 sys.stdin.read()
@@ -139,9 +140,10 @@ def test_tools_show_topics_and_servers(
     [
         ("magic", "1", False),
         ("depth", "4000000000", False),
-        ("overflow", "3", False),
+        ("overflow", "4", False),
         ("slots_end", "4000000000", True),
         ("slot", "4000000000", True),
+        ("slot_depth", "4000000000", True),
     ],
 )
 def test_damaged_topics(what: str, value: str, is_there: bool, run: type[programs.Program]) -> None:

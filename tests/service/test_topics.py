@@ -536,7 +536,7 @@ def test_damaged_topics(service: Service) -> None:
     table = service._handle.snapshot("frames", "rw").storages[1]
     memory = T.empty(0, dtype=T.uint8).set_(T.UntypedStorage._own(table))
     saved = memory.clone()
-    memory[48:1024] = 255  # counters and slots
+    memory[24:1024] = 255  # counters and slots
     frames.publish(1)
     memory.fill_(255)
     frames.publish(2)
@@ -547,12 +547,45 @@ def test_damaged_topics(service: Service) -> None:
     assert 3 in _drain(own)
     ring = T.UntypedStorage._own(service._handle.snapshot("frames", "rw").storages[0])
     log = T.empty(0, dtype=T.uint8).set_(ring)
-    log[320:2000] = 77
-    with pytest.raises(RuntimeError, match="damaged"):
-        frames.latest()
+    log[320:] = 77  # which names the ring of the history
+    stranger = service.Topic("frames")
+    with pytest.raises(queue.Empty):
+        stranger.latest()
+    assert frames.latest() == 3
     for i in range(5):
-        frames.publish(i)
-    assert frames.latest() == 4
+        stranger.publish(i)
+    assert stranger.latest() == 4
+
+
+_DAMAGER = """
+import mmap, os, queue, re, struct, sys
+from shmtensor.service import Service
+frames = Service(sys.argv[1]).Topic("frames", history=2)
+for i in range(5):
+    frames.publish(i)
+links = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+path = next(p for p in links if os.path.islink(p) and "shmtensor-arena" in os.readlink(p))
+magic, bound = struct.pack("QI", 0x31474E4952544D53, 7), struct.pack("I", 3)
+with open(path, "r+b") as file:
+    memory = mmap.mmap(file.fileno(), 1 << 26)
+ring = re.search(re.escape(magic) + b"(?s:....)" + re.escape(bound), memory)
+memory[ring.start() + 320 : ring.start() + 1000] = b"M" * 680
+try:
+    frames.latest()
+except RuntimeError as e:
+    print(e)
+with frames.subscribe() as own:
+    assert own.qsize() == 0
+for i in range(5):
+    frames.publish(i)
+print(frames.latest(), [frames.subscribe().get_many(9)])
+"""
+
+
+def test_damaged_history(run: type[programs.Program]) -> None:
+    with programs.serving() as (name, _):
+        first, second = run(_DAMAGER, name).finish().splitlines()
+    assert "damaged" in first and second == "4 [[3, 4]]"
 
 
 _OWNER = (

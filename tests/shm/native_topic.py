@@ -22,8 +22,8 @@ DEPTH, _HISTORY, _SUBSCRIBERS = 4, 3, 2
 _LAST = 2**32
 
 
-class _Kind(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("depth", "history", "overflow")]
+class _Wish(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("depth", "history", "overflow")]
 
 
 class Topic:
@@ -35,10 +35,11 @@ class Topic:
         lib.shmt__sessions_lock()
         owner.check(lib.shmt__session_open_default(ctypes.byref(session)))
         lib.shmt__sessions_unlock()
-        log, table, kind = ctypes.c_void_p(), ctypes.c_void_p(), _Kind(DEPTH, history, 0)
+        log, table, wish = ctypes.c_void_p(), ctypes.c_void_p(), _Wish(DEPTH, history, 0)
         make = lib.shmt__topic_make_storages
-        owner.check(make(session, ctypes.byref(kind), ctypes.byref(log), ctypes.byref(table)))
+        owner.check(make(session, ctypes.byref(log), ctypes.byref(table)))
         owner.check(lib.shmt__topic_over(log, table, ctypes.byref(self.pointer)))
+        assert lib.shmt__topic_say(self.pointer, ctypes.byref(wish), ctypes.byref(_Wish()))
 
     def publish(self, data: bytes, blocks: tuple[native.Block, ...] = ()) -> None:
         """Publish a message."""

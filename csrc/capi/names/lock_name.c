@@ -9,8 +9,9 @@ shmtensor_status shmt__lock_name_init(const char* function, shmt_service* v, con
                                       uint32_t n, uint32_t most, shmt__lock_name* out) {
   const size_t n_bytes = strlen(name);
   SHMT_NEED_THAT(n_bytes > 0 && n_bytes < SHMT_NAME_BYTES, "%s(): name has %zu bytes", function, n_bytes);
-  SHMT_NEED_THAT(n > 0 && n <= most, "%s(): %s must be 1 to %u, got %u", function,
-                 kind == SHMT_NAMED_LOCK_BARRIER ? "parties" : "n", most, n);
+  const bool is_barrier = kind == SHMT_NAMED_LOCK_BARRIER;
+  SHMT_NEED_THAT(n <= most && (n > 0 || !is_barrier), "%s(): %s must be %d to %u, got %u", function,
+                 is_barrier ? "parties" : "n", is_barrier ? 1 : 0, most, n);
   out->kind = kind;
   out->n = n;
   memcpy(out->name, name, n_bytes + 1);

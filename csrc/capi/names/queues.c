@@ -199,7 +199,7 @@ static shmtensor_status settle(const char* function, shmtensor_delivery* handle,
                  ? shmt__public_fail(SHMTENSOR_E_STATE,
                                      "%s(): the message went back to its queue; another process may have it", function)
                  : shmt__public_result(function, result, is_closed, SHMTENSOR_E_TIMEOUT);
-    atomic_store(&d->is_settled, result == SHMT_RING_EMPTY || result == SHMT_RING_DONE);
+    if (result == SHMT_RING_EMPTY || result == SHMT_RING_DONE) atomic_store(&d->is_settled, true);
   }
   if (status != SHMTENSOR_E_INTERRUPTED) {
     const shmtensor_status closed = shmt__handle_close(SHMT_HANDLE_DELIVERY, handle, function, "delivery");

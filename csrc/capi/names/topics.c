@@ -115,7 +115,8 @@ shmtensor_status shmtensor_topic_latest(shmtensor_topic* topic, int mode, shmten
   USE_TOPIC(t, topic);
   SHMT_PASS(shmt__check_mode(__func__, mode));
   SHMT_NEED(out);
-  SHMT_NEED_THAT(t->topic->history > 0, "%s(): the topic keeps no history; make it with history 1", __func__);
+  SHMT_NEED_THAT(shmt__topic_kind_now(t->topic).history > 0,
+                 "%s(): the topic keeps no history; open it with history 1", __func__);
   topic_wait w = {.base.call = call_latest, .topic = t->topic, .received = &m};
   const shmt__ring_result result = shmt__public_wait_run(&w.base, &t_use, UINT64_MAX, &is_closed);
   SHMT_PASS(shmt__public_result(__func__, result, is_closed, SHMTENSOR_E_EMPTY));
@@ -261,7 +262,7 @@ shmtensor_status shmtensor_subscription_latest(shmtensor_subscription* subscript
   SHMT_NEED(out);
   SHMT_PASS(shmt__deadline_of_timeout(__func__, timeout, &deadline_ns));
   SHMT_PASS(shmt__wait_get(__func__, &s_use, s->ring, deadline_ns, &newest));
-  for (uint32_t i = 0; i < s->topic->topic->depth; i++) {
+  for (uint32_t n = shmt__ring_n_messages(s->ring); n > 0; n--) {
     if (shmt__wait_get(__func__, &s_use, s->ring, 0, &next) != SHMTENSOR_OK) break;
     shmt__received_message_fini(&newest);
     newest = next;

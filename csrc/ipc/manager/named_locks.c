@@ -50,6 +50,7 @@ static bool read_lock(shmt__lock_entry* own, const shmt__named_lock* s) {
   if (atomic_load_explicit(&s->state, memory_order_acquire) == 0) return false;
   own->kind = s->kind;
   own->n_slots = s->n_slots;
+  own->is_settled = s->is_settled != 0;
   memcpy(own->text, s->text, SHMT_NAMED_LOCK_NAME_BYTES);
   for (unsigned i = 0; i < SHMT_NAMED_LOCK_USER_WORDS; i++)
     own->users[i] = atomic_load_explicit(&s->users[i], memory_order_relaxed);
@@ -79,6 +80,7 @@ void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k
     if (state) {
       if (s->kind != own->kind) s->kind = own->kind;
       if (s->n_slots != own->n_slots) s->n_slots = own->n_slots;
+      if (s->is_settled != own->is_settled) s->is_settled = own->is_settled;
       if (memcmp(s->text, own->text, SHMT_NAMED_LOCK_NAME_BYTES) != 0)
         memcpy(s->text, own->text, SHMT_NAMED_LOCK_NAME_BYTES);
       for (unsigned j = 0; j < SHMT_NAMED_LOCK_USER_WORDS; j++) {
@@ -93,14 +95,37 @@ void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k
 
 static void begin_lock(shmt__lock_entry* own, shmt__named_lock* s, const char* name, uint32_t kind,
                        uint32_t n_slots) {
-  *own = (shmt__lock_entry){.kind = kind, .n_slots = n_slots};
+  *own = (shmt__lock_entry){.kind = kind, .n_slots = n_slots > 0 ? n_slots : 1, .is_settled = n_slots > 0};
   strncpy(own->text, name, SHMT_NAMED_LOCK_NAME_BYTES - 1);
   memset(s, 0, sizeof *s);
   s->kind = kind;
-  s->n_slots = n_slots;
+  s->n_slots = own->n_slots;
+  s->is_settled = own->is_settled;
   memcpy(s->text, own->text, SHMT_NAMED_LOCK_NAME_BYTES);
   /* release: a manager that takes over sees the whole entry or none. */
   atomic_store_explicit(&s->state, 1, memory_order_release);
+}
+
+/* The size of a lock is said for the first time. It only grows, so permits that are taken stay. */
+static void settle(shmt__lock_entry* own, shmt__named_lock* s, uint32_t n_slots) {
+  own->n_slots = n_slots;
+  own->is_settled = true;
+  s->n_slots = n_slots;
+  s->is_settled = 1;
+  wake_lock(s); /* there may be permits now for those who wait */
+}
+
+static const char* kind_title(uint32_t kind) { return kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "semaphore"; }
+
+/* May what was found, or NULL, be used as this? */
+static shmt_status check_found(const shmt__lock_entry* found, const char* name, uint32_t kind, uint32_t n_slots) {
+  if (found == NULL) return SHMT_OK;
+  SHMT_REQUIRE(found->kind == kind, SHMT_E_VALUE, "\"%s\" is in use as a %s of %" PRIu32 " places, not as a %s", name,
+               kind_title(found->kind), found->n_slots, kind_title(kind));
+  SHMT_REQUIRE(n_slots == 0 || !found->is_settled || found->n_slots == n_slots, SHMT_E_VALUE,
+               "\"%s\" is in use as a %s of %" PRIu32 " places, not of %" PRIu32, name, kind_title(kind),
+               found->n_slots, n_slots);
+  return SHMT_OK;
 }
 
 /* Use one more entry. Errors: SHMT_E_RUNTIME (all are in use), SHMT_E_NOMEM. */
@@ -125,21 +150,21 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
   SHMT_REQUIRE(name[0] != 0 && strlen(name) < SHMT_NAMED_LOCK_NAME_BYTES, SHMT_E_VALUE,
                "the name of a lock, semaphore or barrier must have 1 to %d bytes, got %zu",
                SHMT_NAMED_LOCK_NAME_BYTES - 1, strlen(name));
-  SHMT_REQUIRE(n_slots >= 1 && n_slots <= most_slots(kind), SHMT_E_VALUE,
+  const uint32_t least = kind == SHMT_NAMED_LOCK_BARRIER ? 1 : 0;
+  SHMT_REQUIRE(n_slots >= least && n_slots <= most_slots(kind), SHMT_E_VALUE,
                "\"%s\" needs 1 to %" PRIu32 " places, got %" PRIu32, name, most_slots(kind), n_slots);
   for (uint32_t i = 0; i < n->locks_end && found == NULL; i++) {
     shmt__lock_entry* own = &n->named_locks[i];
     if (own->kind == 0 && unused == NULL) unused = own;
     if (own->kind != 0 && strcmp(own->text, name) == 0) found = own;
   }
-  SHMT_REQUIRE(found == NULL || (found->kind == kind && found->n_slots == n_slots), SHMT_E_VALUE,
-               "\"%s\" is in use as a %s of %" PRIu32 " places, not a %s of %" PRIu32, name,
-               found->kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "semaphore", found->n_slots,
-               kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "semaphore", n_slots);
+  SHMT_TRY(check_found(found, name, kind, n_slots));
   if (found == NULL) {
     if (unused == NULL) SHMT_TRY(add_lock(n, k, &unused));
     begin_lock(unused, &k->map.named_locks[unused - n->named_locks], name, kind, n_slots);
     found = unused;
+  } else if (n_slots > 0 && !found->is_settled) {
+    settle(found, &k->map.named_locks[found - n->named_locks], n_slots);
   }
   uint32_t index = (uint32_t)(found - n->named_locks);
   uint64_t bit = (uint64_t)1 << (client % 64);

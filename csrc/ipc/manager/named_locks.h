@@ -4,8 +4,9 @@
 
 #include "ipc/manager/names.h"
 
-/* Find or make the lock of this name, kind and size for a client. Errors: SHMT_E_VALUE (it exists with another kind or
- * size, or the name is empty), SHMT_E_RUNTIME (no room). */
+/* Find or make the lock of this name, kind and size for a client; n_slots 0 leaves the size of a semaphore open, and it
+ * is 1 until somebody says it. Errors: SHMT_E_VALUE (it exists with another kind or size, or the name is empty),
+ * SHMT_E_RUNTIME (no room). */
 shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name,
                                    uint32_t kind, uint32_t n_slots, uint32_t* out_index);
 /* The client is dead: empty its slots, and forget it as a user. A lock without users is freed. */

@@ -290,6 +290,15 @@ static shmt_status check_owner(const shmt__version* v, shmt__requester who, cons
   return SHMT_OK;
 }
 
+/* Somebody opens what the name stands for and says that it persists: it does, whoever made it. */
+static void persist_from_now(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e, uint32_t flags) {
+  shmt__version v = e->version;
+  if ((flags & SHMT_NAME_PERSISTS) == 0 || persists(&v) || shmt__name_kind_of(flags) != shmt__name_kind_of(v.flags))
+    return;
+  v.flags |= SHMT_NAME_PERSISTS;
+  commit(n, k, e, &v);
+}
+
 shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name,
                                 uint32_t block, uint64_t generation, uint32_t flags,
                                 uint64_t* out_version) {
@@ -300,6 +309,7 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
   const bool is_new = e == NULL;
   shmt__version v = is_new ? (shmt__version){.block = SHMT_NAME_GONE} : e->version;
   if (has_value(&v) && (flags & SHMT_NAME_IF_NONE)) {
+    persist_from_now(n, k, e, flags);
     *out_version = v.version;
     return SHMT_OK;
   }

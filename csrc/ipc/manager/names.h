@@ -31,6 +31,7 @@ typedef struct shmt__name_entry {
 typedef struct shmt__lock_entry {
   uint32_t kind; /* 0: unused */
   uint32_t n_slots;
+  bool is_settled; /* somebody has said n_slots */
   uint64_t users[SHMT_NAMED_LOCK_USER_WORDS];
   char text[SHMT_NAMED_LOCK_NAME_BYTES];
 } shmt__lock_entry;

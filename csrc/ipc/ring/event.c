@@ -23,7 +23,7 @@ shmt_status shmt__event_over(shmt_storage* s, shmt__ring** out) {
   const uint64_t nbytes = s->nbytes;
   shmt__ring* r = NULL;
   SHMT_TRY(shmt__ring_over(s, &r));
-  const bool is_good = r->is_bare && r->max_messages == 1 && nbytes == SHMT_EVENT_BYTES;
+  const bool is_good = r->is_bare && shmt__ring_max_messages(r) == 1 && nbytes == SHMT_EVENT_BYTES;
   if (!is_good) {
     shmt__ring_close(r);
     SHMT_FAIL(SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not an event", nbytes);

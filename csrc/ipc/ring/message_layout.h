@@ -89,9 +89,11 @@ typedef struct shmt__ring_header {
   uint64_t magic;
   uint32_t version;
   uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
-  uint32_t max_messages; /* put waits while there are so many; 0: no bound */
+  atomic_uint_least32_t max_messages; /* put waits while there are so many; 0: no bound. Of a named ring: settled once,
+                                         by compare-and-swap, and never changed again */
   uint32_t data_begin;     /* SHMT_RING_DATA, SHMT_RING_BARE_DATA or SHMT_RING_LINE_DATA */
-  uint32_t max_deliveries; /* a message that was delivered so often in vain is dropped; 0: no bound */
+  atomic_uint_least32_t max_deliveries; /* a message that was delivered so often in vain is dropped; 0: no bound.
+                                           Settled like max_messages */
   atomic_uint_least32_t caller; /* of a line: who calls, as shmt__client_member says it */
   /* --- of an event: ipc/ring/event.h --- */
   atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */

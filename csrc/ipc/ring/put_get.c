@@ -27,7 +27,7 @@ static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
 static void signal_room(shmt__ring* r) {
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
-  bool is_bounded = r->max_messages != 0;
+  bool is_bounded = shmt__ring_max_messages(r) != 0;
   if (is_bounded || shmt__ring_used(head, tail, r->area.capacity) <= r->area.capacity / 2)
     shmt__ring_event_signal(&r->header->room_event, false);
   shmt__ring_event_signal(&r->header->watch_event, true);
@@ -139,7 +139,8 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
   const uint32_t capacity = r->area.capacity;
   const bool is_known = shmt__ring_position_is_valid(head, capacity) || n == 0;
   uint32_t used = is_known ? shmt__ring_used(head, tail, capacity) : capacity;
-  if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
+  const uint32_t most = shmt__ring_max_messages(r);
+  if (!is_pending && most != 0 && n + shmt__ring_n_pending(r) >= most)
     return SHMT_RING_FULL;
   if (flags & SHMT_RING_BEHIND || used + nbytes > r->area.capacity) {
     if (flags & SHMT_RING_KEEP) keep_pending_locked(r);

@@ -37,7 +37,7 @@ static void show(struct shmt__ring_flag* f, bool up) {
 
 /* Bring both up to date. The caller has the lock. */
 static void update_locked(struct shmt__ring_readiness* w) {
-  uint32_t max = w->ring.max_messages;
+  uint32_t max = shmt__ring_max_messages(&w->ring);
   unsigned n_kept = atomic_load_explicit(&w->ring.n_kept, memory_order_relaxed);
   show(&w->data, shmt__ring_n_messages(&w->ring) + n_kept > 0);
   show(&w->room, max == 0 || shmt__ring_size(&w->ring) < max);
@@ -90,7 +90,6 @@ static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readine
   w->ring.block = r->block;
   w->ring.area = r->area;
   w->ring.is_bare = r->is_bare;
-  w->ring.max_messages = r->max_messages;
   w->ring.n_kept = r->n_kept;
   shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);
   shmt__storage_retain(r->storage);

@@ -27,8 +27,6 @@ static void describe(shmt_storage* storage, shmt__ring_area area, uint32_t data_
                       .header = header,
                       .block = &h->session->map.blocks[h->block],
                       .area = area,
-                      /* read once: others can overwrite it */
-                      .max_messages = *(volatile uint32_t*)&header->max_messages,
                       .is_bare = data_begin != SHMT_RING_DATA,
                       .is_line = data_begin == SHMT_RING_LINE_DATA,
                       .inline_bytes = SHMT_RING_INLINE};
@@ -70,7 +68,7 @@ shmt_status shmt__ring_create_over(shmt_storage* s, uint32_t max_messages, uint3
   header->magic = SHMT_RING_MAGIC;
   header->version = SHMT_RING_VERSION;
   header->capacity = area.capacity;
-  header->max_messages = max_messages;
+  atomic_store_explicit(&header->max_messages, max_messages, memory_order_relaxed);
   header->data_begin = data_begin;
   describe(s, area, data_begin, &view);
   SHMT_TRY(make_ring(s, &view, out));

@@ -36,7 +36,6 @@ typedef struct shmt__ring {
   shmt__block* block;        /* the ring's own record */
   shmt__ring_area area;
   uint32_t n_paged; /* bytes of the area that have pages, or more have; under put_lock, or the lock for writing there */
-  uint32_t max_messages;
   bool is_bare, is_line;
   uint32_t inline_bytes; /* most data of a message; longer data goes into a block of its own */
   /* Of a server: called under get_lock with each message before it leaves the ring; false: it is dropped. NULL of other
@@ -134,6 +133,10 @@ shmt_status shmt__ring_peek(shmt__ring* r, uint64_t* position, uint64_t tail, sh
 
 /* Wait until there is a message: SHMT_RING_DONE, SHMT_RING_EMPTY, ... */
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns);
+/* put waits while there are so many messages; 0: no bound. Any member can write there. */
+static inline uint32_t shmt__ring_max_messages(const shmt__ring* r) {
+  return atomic_load_explicit(&r->header->max_messages, memory_order_relaxed);
+}
 /* How many messages are in the ring, and how many including the pending ones. */
 uint32_t shmt__ring_n_messages(const shmt__ring* r);
 uint32_t shmt__ring_size(const shmt__ring* r);

@@ -98,7 +98,6 @@ static bool try_lock(shmt__ring* q, shmt__ring* u, locks* out) {
 
 static void keep_opened(shmt__ring* q, shmt__ring* u) {
   shmt__ring* none = NULL;
-  u->max_messages = 0;
   /* acq_rel: whoever sees it sees it whole. */
   if (!atomic_compare_exchange_strong_explicit(&q->unacked, &none, u, memory_order_acq_rel, memory_order_acquire))
     shmt__ring_close(u);
@@ -186,6 +185,7 @@ static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m,
   if (!has_room(u, nbytes)) return SHMT_RING_NO_ROOM;
   shmt__unacked_walk w = {.at = atomic_load_explicit(&u->header->tail, memory_order_relaxed)};
   shmt__ring_result result = shmt__ring_put_in_lock(u, &copy);
+  if (result == SHMT_RING_FULL) return SHMT_RING_NO_ROOM; /* U has no bound, but any member can write one */
   w.left = u->area.capacity;
   if (result == SHMT_RING_DONE && !shmt__unacked_next(u, &w, out)) {
     (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: somebody writes to its unacknowledged messages");
@@ -401,7 +401,7 @@ static give_back_result give_back(shmt__ring* q, shmt__ring* u, shmt__unacked* e
   shmt__received_message m;
   shmt__ring_block few[FEW_BLOCKS], *refs = few;
   uint64_t next = e->at;
-  const uint32_t most = *(const volatile uint32_t*)&q->header->max_deliveries;
+  const uint32_t most = atomic_load_explicit(&q->header->max_deliveries, memory_order_relaxed);
   uint32_t n = e->taken.deliveries;
   if (!counts && n > 0) n--;
   if (counts && most > 0 && n >= most) {

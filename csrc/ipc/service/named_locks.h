@@ -16,7 +16,8 @@ typedef struct shmt__opened_lock {
   uint32_t client, index;
 } shmt__opened_lock;
 
-/* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties (at most 232 and 48). Errors: SHMT_E_VALUE,
+/* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties (at most 232 and 48). 0 permits leave the
+ * number open: it is 1 until somebody says it, which settles it. Errors: SHMT_E_VALUE,
  * SHMT_E_RUNTIME, SHMT_E_MANAGER, SHMT_E_PYTHON. */
 shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
                                   shmt__opened_lock* out);

@@ -14,7 +14,6 @@
 enum {
   ATTEMPTS = 100, /* a name that comes and goes as often between two looks is an error */
   MOST_STORAGES = 2,
-  DEFAULT_DEPTH = 16,
 };
 
 /* The storages that a name stands for; new references. */
@@ -29,11 +28,12 @@ static void storages_fini(storages* s) {
 }
 
 /* Makes new storages. */
-typedef shmt_status make_function(shmt_service* v, const void* arg, storages* out);
+typedef shmt_status make_function(shmt_service* v, storages* out);
 
 static void auto_snapshot(shmt_snapshot** place) { shmt_snapshot_clear(place); }
 
-static shmt_status find(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t n_wanted, storages* out) {
+static shmt_status find(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t n_wanted, storages* out,
+                        bool* out_persists) {
   __attribute__((cleanup(auto_snapshot))) shmt_snapshot* snapshot = NULL;
   shmt_service_entry now;
   out->n = 0;
@@ -49,6 +49,7 @@ static shmt_status find(shmt_service* v, const char* name, shmt__name_kind kind,
   if (status != SHMT_OK) return status;
   SHMT_REQUIRE(shmt_snapshot_n_storages(snapshot) >= n_wanted, SHMT_E_HANDLE, "'%s' is %s without storage", name,
                shmt__name_kind_title(kind));
+  *out_persists = entry->persists;
   for (; out->n < n_wanted; out->n++) out->at[out->n] = shmt_snapshot_storage(snapshot, out->n);
   return SHMT_OK;
 }
@@ -62,7 +63,7 @@ static shmt_status check_name(const char* name) {
 
 /* The storages of what has the name, made if need be. On success the caller owns n_wanted references. */
 static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t n_wanted,
-                                bool persists, make_function* make, const void* arg, storages* out) {
+                                bool persists, make_function* make, storages* out) {
   const uint32_t how = (uint32_t)kind << SHMT_NAME_KIND_SHIFT | SHMT_PUBLISH_IF_NONE |
                        (persists ? (uint32_t)SHMT_PUBLISH_PERSISTS : 0);
   SHMT_TRY(check_name(name));
@@ -71,10 +72,13 @@ static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_ki
   __attribute__((cleanup(storages_fini))) storages made = {.n = 0};
   for (int i = 0; i < ATTEMPTS; i++) {
     uint64_t version = 0;
-    SHMT_TRY(find(v, name, kind, n_wanted, out));
-    if (out->n > 0) return SHMT_OK;
+    bool does_persist = false;
+    SHMT_TRY(find(v, name, kind, n_wanted, out, &does_persist));
+    if (out->n > 0 && (does_persist || !persists)) return SHMT_OK;
     storages_fini(&made);
-    SHMT_TRY(make(v, arg, &made));
+    made = *out; /* it is to persist from now on; the manager leaves the storages that it has */
+    out->n = 0;
+    if (made.n == 0) SHMT_TRY(make(v, &made));
     SHMT_TRY(shmt_service_publish(v, name, made.at, made.n, "", 0, how, &version));
   }
   SHMT_FAIL(SHMT_E_HANDLE, "the name '%s' comes and goes all the time", name);
@@ -82,79 +86,84 @@ static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_ki
 
 /* --- rings --- */
 
-typedef struct ring_wish {
-  uint32_t max_messages, max_deliveries;
-} ring_wish;
-
 /* The storage of a ring, which is not used as one yet. */
-static shmt_status make_ring(shmt_service* v, const void* arg, storages* out) {
-  const ring_wish* wish = arg;
+static shmt_status make_ring(shmt_service* v, storages* out) {
   SHMT_AUTO(shmt__pinned_session) session = NULL;
   shmt__ring* ring = NULL;
   SHMT_TRY(shmt__service_pinned(v, true, &session));
-  SHMT_TRY(shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, wish->max_messages, &ring));
-  ring->header->max_deliveries = wish->max_deliveries;
+  SHMT_TRY(shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, 0, &ring));
   shmt__storage_retain(ring->storage);
   *out = (storages){.at = {ring->storage}, .n = 1};
   shmt__ring_close(ring);
   return SHMT_OK;
 }
 
-/* A number as texts say it: 0 means no bound. */
-static const char* bound_text(uint32_t n, char out[16]) {
-  if (n == 0) return "any number of";
-  (void)snprintf(out, 16, "%" PRIu32, n);
-  return out;
+/* May a bound of a ring be `wanted`? 0 says nothing. */
+static bool fits(atomic_uint_least32_t* bound, uint32_t wanted, uint32_t* out_has) {
+  *out_has = atomic_load_explicit(bound, memory_order_relaxed);
+  return wanted == 0 || *out_has == 0 || *out_has == wanted;
+}
+/* Say it; the first one settles it. */
+static bool say(atomic_uint_least32_t* bound, uint32_t wanted, uint32_t* out_has) {
+  *out_has = 0;
+  return wanted == 0 ||
+         atomic_compare_exchange_strong_explicit(bound, out_has, wanted, memory_order_relaxed, memory_order_relaxed) ||
+         *out_has == wanted;
 }
 
-static shmt_status check_queue(const char* name, const shmt__ring* r, const ring_wish* wish) {
-  char text[16];
-  const uint32_t has = *(const volatile uint32_t*)&r->header->max_deliveries;
-  SHMT_REQUIRE(wish->max_messages == 0 || wish->max_messages == r->max_messages, SHMT_E_VALUE,
-               "the queue '%s' takes %s messages, not %" PRIu32, name, bound_text(r->max_messages, text),
-               wish->max_messages);
-  SHMT_REQUIRE(wish->max_deliveries == 0 || wish->max_deliveries == has, SHMT_E_VALUE,
-               "the queue '%s' delivers a message %s times, not %" PRIu32, name, bound_text(has, text),
-               wish->max_deliveries);
+static shmt_status say_bounds(const char* name, const char* kind, shmt__ring* r, uint32_t max_messages,
+                              uint32_t max_deliveries) {
+  uint32_t deliveries = 0, has = 0;
+  /* Who contradicts in one of them says neither. */
+  bool is_good = fits(&r->header->max_deliveries, max_deliveries, &deliveries);
+  SHMT_REQUIRE(!is_good || say(&r->header->max_messages, max_messages, &has), SHMT_E_VALUE,
+               "the %s '%s' takes %" PRIu32 " messages, not %" PRIu32, kind, name, has, max_messages);
+  is_good = is_good && say(&r->header->max_deliveries, max_deliveries, &deliveries);
+  SHMT_REQUIRE(is_good, SHMT_E_VALUE, "the %s '%s' delivers a message %" PRIu32 " times, not %" PRIu32, kind, name,
+               deliveries, max_deliveries);
+  /* There may be no room any more, where there was some. */
+  if (max_messages > 0) shmt__ring_event_signal(&r->header->watch_event, true);
+  return SHMT_OK;
+}
+
+static shmt_status open_ring(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t max_messages,
+                             uint32_t max_deliveries, bool persists, shmt__ring** out) {
+  storages s = {.n = 0};
+  shmt__ring* ring = NULL;
+  SHMT_TRY(open_or_make(v, name, kind, 1, persists, make_ring, &s));
+  SHMT_TRY(shmt__ring_over(s.at[0], &ring));
+  const shmt_status status =
+      say_bounds(name, kind == SHMT_NAME_QUEUE ? "queue" : "server", ring, max_messages, max_deliveries);
+  if (status != SHMT_OK) {
+    shmt__ring_close(ring);
+    return status;
+  }
+  *out = ring;
   return SHMT_OK;
 }
 
 shmt_status shmt__named_queue_open(shmt_service* v, const char* name, uint32_t max_messages, uint32_t max_deliveries,
                                    bool persists, shmt__ring** out) {
-  const ring_wish wish = {max_messages, max_deliveries};
-  storages s = {.n = 0};
-  shmt__ring* ring = NULL;
   SHMT_REQUIRE(max_messages <= INT32_MAX && max_deliveries <= SHMT_RING_MOST_DELIVERIES, SHMT_E_VALUE,
                "a queue of %" PRIu32 " messages and %" PRIu32 " deliveries; at most %d and %d are possible",
                max_messages, max_deliveries, INT32_MAX, SHMT_RING_MOST_DELIVERIES);
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_QUEUE, 1, persists, make_ring, &wish, &s));
-  SHMT_TRY(shmt__ring_over(s.at[0], &ring));
-  shmt_status status = check_queue(name, ring, &wish);
-  if (status != SHMT_OK) {
-    shmt__ring_close(ring);
-    return status;
-  }
-  shmt__ring_recover(ring);
-  *out = ring;
+  SHMT_TRY(open_ring(v, name, SHMT_NAME_QUEUE, max_messages, max_deliveries, persists, out));
+  shmt__ring_recover(*out);
   return SHMT_OK;
 }
 
 shmt_status shmt__named_server_open(shmt_service* v, const char* name, uint32_t max_messages, bool persists,
                                     shmt__ring** out) {
-  const ring_wish wish = {max_messages, 0};
-  storages s = {.n = 0};
   SHMT_REQUIRE(max_messages <= INT32_MAX, SHMT_E_VALUE, "a server of %" PRIu32 " requests; at most %d are possible",
                max_messages, INT32_MAX);
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_SERVER, 1, persists, make_ring, &wish, &s));
-  return shmt__ring_over(s.at[0], out);
+  return open_ring(v, name, SHMT_NAME_SERVER, max_messages, 0, persists, out);
 }
 
 /* --- events --- */
 
-static shmt_status make_event(shmt_service* v, const void* arg, storages* out) {
+static shmt_status make_event(shmt_service* v, storages* out) {
   shmt_storage* s = NULL;
   shmt__ring* ring = NULL;
-  (void)arg;
   SHMT_TRY(shmt_service_new_storage(v, SHMT_EVENT_BYTES, &s));
   shmt__storage_retain(s);
   shmt_status status = shmt__event_create_in(s, &ring);
@@ -169,16 +178,16 @@ static shmt_status make_event(shmt_service* v, const void* arg, storages* out) {
 
 shmt_status shmt__named_event_open(shmt_service* v, const char* name, bool persists, shmt__ring** out) {
   storages s = {.n = 0};
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_EVENT, 1, persists, make_event, NULL, &s));
+  SHMT_TRY(open_or_make(v, name, SHMT_NAME_EVENT, 1, persists, make_event, &s));
   return shmt__event_over(s.at[0], out);
 }
 
 /* --- topics --- */
 
-static shmt_status make_topic(shmt_service* v, const void* arg, storages* out) {
+static shmt_status make_topic(shmt_service* v, storages* out) {
   SHMT_AUTO(shmt__pinned_session) session = NULL;
   SHMT_TRY(shmt__service_pinned(v, true, &session));
-  SHMT_TRY(shmt__topic_make_storages(session, arg, &out->at[0], &out->at[1]));
+  SHMT_TRY(shmt__topic_make_storages(session, &out->at[0], &out->at[1]));
   out->n = 2;
   return SHMT_OK;
 }
@@ -193,18 +202,19 @@ static shmt_status check_wish(const shmt__topic_wish* w) {
   return SHMT_OK;
 }
 
-static shmt_status check_topic(const char* name, const shmt__topic* t, const shmt__topic_wish* w) {
+/* Say what the topic is to be. Errors: SHMT_E_VALUE (somebody has said otherwise). */
+static shmt_status say_wish(const char* name, shmt__topic* t, const shmt__topic_wish* w) {
+  shmt__topic_wish said;
+  if (shmt__topic_say(t, w, &said)) return SHMT_OK;
   const struct {
     const char* what;
     int64_t has, wanted;
-  } facts[] = {{"depth", t->depth, w->depth}, {"history", t->history, w->history}};
+  } facts[] = {{"depth", said.depth, w->depth}, {"history", said.history, w->history}};
   for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
-    SHMT_REQUIRE(facts[i].wanted < 0 || facts[i].wanted == facts[i].has, SHMT_E_VALUE,
+    SHMT_REQUIRE(facts[i].wanted < 0 || facts[i].has < 0 || facts[i].wanted == facts[i].has, SHMT_E_VALUE,
                  "the topic '%s' has %s=%" PRId64 ", not %" PRId64, name, facts[i].what, facts[i].has, facts[i].wanted);
-  SHMT_REQUIRE(w->overflow < 0 || w->overflow == (int64_t)t->overflow, SHMT_E_VALUE,
-               "the topic '%s' has overflow='%s', not '%s'", name, shmt__overflow_name((uint32_t)t->overflow),
-               shmt__overflow_name((uint32_t)w->overflow));
-  return SHMT_OK;
+  SHMT_FAIL(SHMT_E_VALUE, "the topic '%s' has overflow='%s', not '%s'", name,
+            shmt__overflow_name((uint32_t)said.overflow), shmt__overflow_name((uint32_t)w->overflow));
 }
 
 shmt_status shmt__named_topic_open(shmt_service* v, const char* name, const shmt__topic_wish* wish, bool persists,
@@ -212,14 +222,12 @@ shmt_status shmt__named_topic_open(shmt_service* v, const char* name, const shmt
   storages s = {.n = 0};
   shmt__topic* topic = NULL;
   SHMT_TRY(check_wish(wish));
-  const shmt__topic_kind kind = {
-      .depth = wish->depth < 0 ? DEFAULT_DEPTH : (uint32_t)wish->depth,
-      .history = wish->history < 0 ? 0 : (uint32_t)wish->history,
-      .overflow = wish->overflow < 0 ? SHMT_OVERFLOW_DROP_OLDEST : (shmt__overflow)wish->overflow,
-  };
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_TOPIC, 2, persists, make_topic, &kind, &s));
+  const shmt__topic_wish said = {.depth = wish->depth < 0 ? SHMT_TOPIC_UNSAID : wish->depth,
+                                 .history = wish->history < 0 ? SHMT_TOPIC_UNSAID : wish->history,
+                                 .overflow = wish->overflow < 0 ? SHMT_TOPIC_UNSAID : wish->overflow};
+  SHMT_TRY(open_or_make(v, name, SHMT_NAME_TOPIC, 2, persists, make_topic, &s));
   SHMT_TRY(shmt__topic_over(s.at[0], s.at[1], &topic));
-  shmt_status status = check_topic(name, topic, wish);
+  shmt_status status = say_wish(name, topic, &said);
   if (status != SHMT_OK) {
     shmt__topic_close(topic);
     return status;

@@ -15,18 +15,17 @@
  * one that was made with other numbers), SHMT_E_HANDLE (the storages are damaged, or the name comes and goes all the
  * time), SHMT_E_NOMEM, SHMT_E_MANAGER. Ownership: *out is the caller's; shmt__ring_close, shmt__topic_close. */
 
-/* max_messages, max_deliveries: 0 takes what the queue has, and makes one without a bound. */
+/* What an opener leaves open is a default until somebody says it, which settles it for everybody; another value is an
+ * error from then on. The same is true of `persists`, which nobody takes back. */
+
+/* max_messages, max_deliveries: 0 leaves it open; there is no bound so far. */
 shmt_status shmt__named_queue_open(shmt_service* v, const char* name, uint32_t max_messages, uint32_t max_deliveries,
                                    bool persists, shmt__ring** out);
-/* The ring of a server's requests; max_messages only counts when it is made. */
+/* The ring of a server's requests. */
 shmt_status shmt__named_server_open(shmt_service* v, const char* name, uint32_t max_messages, bool persists,
                                     shmt__ring** out);
 shmt_status shmt__named_event_open(shmt_service* v, const char* name, bool persists, shmt__ring** out);
 
-/* What a topic is to be; negative: what it has, and the defaults where it is made. */
-typedef struct shmt__topic_wish {
-  int64_t depth, history, overflow;
-} shmt__topic_wish;
 shmt_status shmt__named_topic_open(shmt_service* v, const char* name, const shmt__topic_wish* wish, bool persists,
                                    shmt__topic** out);
 

@@ -7,29 +7,61 @@
 #include "os/failpoint.h"
 #include "os/process.h"
 
-enum { ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
+enum { ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250, KEEP_MS = 250 };
 
-/* Keep the message for those who come later. The log's put_lock is the topic's, which we have. The log has room for one
- * more than it keeps: whoever is killed between putting and dropping leaves one too many, and not one too few. */
-static void keep(shmt__topic* t, const shmt__outgoing_message* m) {
-  if (t->history == 0) return;
-  shmt__ring_result result = shmt__ring_put_in_lock(t->log, m);
-  for (uint32_t i = 0; i <= t->history && (result == SHMT_RING_FULL || result == SHMT_RING_NO_ROOM); i++) {
-    if (shmt__ring_drop(t->log) != SHMT_RING_DONE) return;
-    result = shmt__ring_put_in_lock(t->log, m);
+/* Make `past`, unless somebody else has. That may ask the manager for memory, so it begins without the lock. */
+static shmt__ring_result make_past(shmt__topic* t, uint32_t history, uint64_t deadline_ns) {
+  shmt__ring* ring = NULL;
+  uint32_t word = 0;
+  const uint32_t most = history + 1; /* while a message is put: keep() */
+  if (shmt__ring_create_in(t->log->session, SHMT_RING_BARE_DATA, shmt__topic_past_capacity(history), most, &ring) !=
+      SHMT_OK)
+    return SHMT_RING_FAILED;
+  shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
+  if (result == SHMT_RING_DONE) {
+    result = shmt__topic_open_past(t);
+    if (result == SHMT_RING_EMPTY) {
+      const shmt__outgoing_message m = {.storages = &ring->storage, .n_storages = 1};
+      while (shmt__ring_drop(t->log) == SHMT_RING_DONE) { /* one that is gone */
+      }
+      result = shmt__ring_put_in_lock(t->log, &m);
+      SHMT_FAILPOINT(topic_past_made);
+      if (result == SHMT_RING_DONE) t->past = SHMT_TAKE(ring);
+    }
+    shmt__ring_unlock(&t->log->header->put_lock, word);
   }
-  if (result == SHMT_RING_FAILED) shmt_error_clear();
-  shmt__topic_trim_log(t);
+  shmt__ring_close(ring);
+  return result;
 }
 
-static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m) {
+/* Keep the message for those who come later, in `past`, which is open. It has room for one more than it keeps: whoever
+ * is killed between putting and dropping leaves one too many, and not one too few. */
+static void keep(shmt__topic* t, const shmt__outgoing_message* m, uint32_t history) {
+  const uint64_t deadline_ns = shmt__os_now_ns() + KEEP_MS * UINT64_C(1000000);
+  uint32_t word = 0;
+  /* Only the manager's audit has this lock, or a publisher that was killed and is not yet marked as dead here. */
+  shmt__ring_result result = SHMT_RING_INTERRUPTED;
+  while (result == SHMT_RING_INTERRUPTED && shmt__os_now_ns() < deadline_ns)
+    result = shmt__ring_lock(t->past, &t->past->header->put_lock, deadline_ns, &word);
+  if (result != SHMT_RING_DONE) return;
+  result = shmt__ring_put_in_lock(t->past, m);
+  for (uint32_t i = 0; i <= history && (result == SHMT_RING_FULL || result == SHMT_RING_NO_ROOM); i++) {
+    if (shmt__ring_drop(t->past) != SHMT_RING_DONE) break;
+    result = shmt__ring_put_in_lock(t->past, m);
+  }
+  shmt__ring_unlock(&t->past->header->put_lock, word);
+  if (result == SHMT_RING_FAILED) shmt_error_clear();
+  shmt__topic_trim_past(t, history);
+}
+
+static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m, const shmt__topic_kind* kind) {
   const uint32_t end = shmt__topic_slots_end(t);
-  keep(t, m);
+  if (kind->history > 0) keep(t, m, kind->history);
   for (uint32_t i = 0; i < end; i++) {
     shmt__ring ring;
     shmt_storage* storage = NULL;
     if (!shmt__topic_open_slot(t, &t->table->slots[i], &ring, &storage)) continue;
-    shmt__topic_deliver(t, &ring, m, t->overflow);
+    shmt__topic_deliver(t, &ring, m, kind->overflow);
     shmt__storage_release(storage);
     SHMT_FAILPOINT(topic_delivered);
   }
@@ -41,7 +73,7 @@ static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m) {
 static bool has_room(const shmt__ring* r, uint32_t nbytes) {
   const uint64_t head = atomic_load_explicit(&r->header->head, memory_order_seq_cst);
   const uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
-  return shmt__ring_count(tail) - shmt__ring_count(head) < r->max_messages &&
+  return shmt__ring_count(tail) - shmt__ring_count(head) < shmt__ring_max_messages(r) &&
          shmt__ring_used(head, tail, r->area.capacity) + nbytes <= r->area.capacity;
 }
 
@@ -77,9 +109,17 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
     uint32_t word = 0;
     shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
+    const shmt__topic_kind kind = shmt__topic_kind_now(t);
+    result = kind.history > 0 ? shmt__topic_open_past(t) : SHMT_RING_DONE;
+    if (result != SHMT_RING_DONE) {
+      shmt__ring_unlock(&t->log->header->put_lock, word);
+      if (result == SHMT_RING_EMPTY) result = make_past(t, kind.history, deadline_ns);
+      if (result != SHMT_RING_DONE) return result;
+      continue;
+    }
     const shmt__topic_slot* slot =
-        t->overflow == SHMT_OVERFLOW_BLOCK ? find_full(t, m, nbytes, &full, &storage) : NULL;
-    if (slot == NULL) publish_locked(t, m);
+        kind.overflow == SHMT_OVERFLOW_BLOCK ? find_full(t, m, nbytes, &full, &storage) : NULL;
+    if (slot == NULL) publish_locked(t, m, &kind);
     const bool is_held = slot != NULL && shmt__topic_subscriber_holds(t, slot);
     shmt__ring_unlock(&t->log->header->put_lock, word);
     if (slot == NULL) return SHMT_RING_DONE;

@@ -30,8 +30,10 @@ bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__r
   /* acquire: with the generation, the rest. */
   const uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_acquire);
   if (generation == 0) return false;
+  uint32_t depth = atomic_load_explicit(&slot->depth, memory_order_relaxed);
+  if (depth > SHMT_TOPIC_MOST_DEPTH) depth = SHMT_TOPIC_MOST_DEPTH; /* any member can write there */
   const shmt__ring_block ref = {.generation = generation,
-                                .nbytes = (uint64_t)SHMT_RING_BARE_DATA + t->capacity,
+                                .nbytes = (uint64_t)SHMT_RING_BARE_DATA + shmt__topic_capacity(depth),
                                 .block = atomic_load_explicit(&slot->block, memory_order_relaxed)};
   shmt_status status = shmt__ring_blocks_open(t->log->session, &ref, 1, storage);
   if (status == SHMT_OK) {
@@ -55,8 +57,26 @@ bool shmt__topic_subscriber_holds(const shmt__topic* t, const shmt__topic_slot* 
          shmt__block_is_held_by(map, block, shmt__member_id(member));
 }
 
-void shmt__topic_trim_log(shmt__topic* t) {
-  while (shmt__ring_n_messages(t->log) > t->history && shmt__ring_drop(t->log) == SHMT_RING_DONE) {
+shmt__ring_result shmt__topic_open_past(shmt__topic* t) {
+  shmt__received_message m;
+  if (t->past != NULL) return SHMT_RING_DONE;
+  uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
+  if (shmt__ring_count(at) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
+  shmt_status status = shmt__ring_peek(t->log, &at, tail, &m);
+  if (status == SHMT_OK) {
+    shmt_storage* s = m.n_storages > 0 ? m.storages[0] : NULL;
+    if (s != NULL) shmt__storage_retain(s);
+    status = s != NULL ? shmt__ring_over(s, &t->past) : SHMT_E_HANDLE;
+    shmt__received_message_fini(&m);
+  }
+  if (status != SHMT_E_HANDLE) return status == SHMT_OK ? SHMT_RING_DONE : SHMT_RING_FAILED;
+  shmt_error_clear();
+  return SHMT_RING_EMPTY;
+}
+
+void shmt__topic_trim_past(shmt__topic* t, uint32_t history) {
+  while (shmt__ring_n_messages(t->past) > history && shmt__ring_drop(t->past) == SHMT_RING_DONE) {
   }
 }
 
@@ -95,11 +115,11 @@ static shmt__ring_result drop_now(shmt__ring* ring) {
 void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
   if (shmt__topic_skips(ring, m)) return;
-  /* A member may write the counts of the ring: the attempts have an end. */
+  /* A member may write the counts and the bound of the ring: the attempts have an end. */
   for (uint32_t i = 0;; i++) {
     shmt__ring_result result = put_now(ring, m);
     if (result == SHMT_RING_DONE) return;
-    const bool makes_room = drops && i <= ring->max_messages &&
+    const bool makes_room = drops && i <= SHMT_TOPIC_MOST_DEPTH &&
                             (result == SHMT_RING_FULL || result == SHMT_RING_NO_ROOM);
     if (result == SHMT_RING_FAILED) shmt_error_clear();
     count_lost(t, ring, true); /* the oldest one, or else the new one */

@@ -18,8 +18,11 @@ static inline bool shmt__topic_skips(const shmt__ring* ring, const shmt__outgoin
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
  * is counted there and in the table, and not a message that it skips. */
 void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
-/* Drop the messages of the log that are more than the history. */
-void shmt__topic_trim_log(shmt__topic* t);
+/* Open `past`, the ring of the history. Returns SHMT_RING_DONE; SHMT_RING_EMPTY (nobody has made it, or it is gone);
+ * SHMT_RING_FAILED (not now). */
+shmt__ring_result shmt__topic_open_past(shmt__topic* t);
+/* Drop the messages of `past`, which is open, that are more than the history. */
+void shmt__topic_trim_past(shmt__topic* t, uint32_t history);
 /* Empty the slots of subscribers that are gone. */
 void shmt__topic_forget_dead(shmt__topic* t);
 

@@ -15,22 +15,15 @@
 
 /* --- life --- */
 
-shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* kind, shmt_storage** out_log,
-                                      shmt_storage** out_table) {
+shmt_status shmt__topic_make_storages(shmt__session* s, shmt_storage** out_log, shmt_storage** out_table) {
   SHMT_AUTO(shmt_storage) table = NULL;
   shmt__ring* log = NULL;
-  SHMT_ASSERT(kind->depth > 0 && kind->depth <= SHMT_TOPIC_MOST_DEPTH && kind->history <= SHMT_TOPIC_MOST_DEPTH &&
-              kind->overflow < SHMT_N_OVERFLOWS);
   SHMT_TRY(shmt__storage_create_in(s, sizeof(shmt__topic_table), &table));
   shmt__topic_table* t = table->data;
   memset(t, 0, sizeof *t);
   t->magic = SHMT_TOPIC_MAGIC;
   t->version = SHMT_TOPIC_VERSION;
-  t->depth = kind->depth;
-  t->history = kind->history;
-  t->overflow = (uint32_t)kind->overflow;
-  const uint32_t most = kind->history > 0 ? kind->history + 1 : 0; /* while a message is put: keep() */
-  SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, shmt__topic_log_capacity(kind->history), most, &log));
+  SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, SHMT_RING_LEAST_CAPACITY, 1, &log));
   shmt__storage_retain(log->storage);
   *out_log = log->storage;
   shmt__ring_close(log);
@@ -38,25 +31,23 @@ shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* 
   return SHMT_OK;
 }
 
-/* Read what never changes, once, as any member can write there. */
-static shmt_status read_kind(const shmt_storage* s, shmt__topic* out) {
-  const volatile shmt__topic_table* table = s->data;
+static shmt_status check_table(const shmt_storage* s) {
+  const shmt__topic_table* table = s->data;
   bool is_good = s->nbytes == sizeof *table && s->ctx != NULL && !(s->flags & SHMT_STORAGE_READ_ONLY) &&
                  table->magic == SHMT_TOPIC_MAGIC && table->version == SHMT_TOPIC_VERSION;
   if (is_good) {
-    *out = (shmt__topic){.depth = table->depth, .history = table->history, .overflow = (shmt__overflow)table->overflow};
-    is_good = out->depth > 0 && out->depth <= SHMT_TOPIC_MOST_DEPTH && out->history <= SHMT_TOPIC_MOST_DEPTH &&
-              out->overflow < SHMT_N_OVERFLOWS;
+    const shmt__topic_wish said = shmt__topic_wish_of(atomic_load_explicit(&table->said, memory_order_relaxed));
+    is_good = shmt__topic_wish_is_valid(&said);
   }
   SHMT_REQUIRE(is_good, SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a topic", s->nbytes);
   return SHMT_OK;
 }
 
 shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic** out) {
-  shmt__topic kind, *t = NULL;
+  shmt__topic* t = NULL;
   shmt__ring* ring = NULL;
   shmt_status status = shmt__ring_over(log, &ring);
-  if (status == SHMT_OK) status = read_kind(table, &kind);
+  if (status == SHMT_OK) status = check_table(table);
   if (status == SHMT_OK && (t = malloc(sizeof *t)) == NULL)
     status = shmt__fail(SHMT_E_NOMEM, "topic: tried to allocate %zu bytes", sizeof *t);
   if (status != SHMT_OK) {
@@ -64,21 +55,39 @@ shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic
     shmt__storage_release(table);
     return status;
   }
-  *t = kind;
-  t->log = ring;
   ring->inline_bytes = SHMT_TOPIC_INLINE;
-  t->storage = table;
-  t->table = table->data;
-  t->capacity = shmt__topic_capacity(kind.depth);
+  *t = (shmt__topic){.log = ring, .storage = table, .table = table->data};
   *out = t;
   return SHMT_OK;
 }
 
 void shmt__topic_close(shmt__topic* t) {
   if (t == NULL) return;
+  shmt__ring_close(t->past);
   shmt__ring_close(t->log);
   shmt__storage_release(t->storage);
   free(t);
+}
+
+bool shmt__topic_say(shmt__topic* t, const shmt__topic_wish* w, shmt__topic_wish* out) {
+  uint64_t before = atomic_load_explicit(&t->table->said, memory_order_relaxed), now;
+  SHMT_ASSERT(shmt__topic_wish_is_valid(w));
+  do {
+    const struct {
+      int64_t wanted, *said;
+    } facts[] = {{w->depth, &out->depth}, {w->history, &out->history}, {w->overflow, &out->overflow}};
+    *out = shmt__topic_wish_of(before);
+    if (!shmt__topic_wish_is_valid(out)) *out = shmt__topic_wish_of(0);
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+      if (facts[i].wanted < 0) continue;
+      if (*facts[i].said >= 0 && *facts[i].said != facts[i].wanted) return false;
+    }
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+      if (facts[i].wanted >= 0) *facts[i].said = facts[i].wanted;
+    now = shmt__topic_said_of(out);
+  } while (now != before && !atomic_compare_exchange_weak_explicit(&t->table->said, &before, now, memory_order_relaxed,
+                                                                  memory_order_relaxed));
+  return true;
 }
 
 /* --- subscriptions --- */
@@ -86,12 +95,17 @@ void shmt__topic_close(shmt__topic* t) {
 /* Put the messages of the history into a new subscriber's ring. The caller has the topic's lock. One that cannot be
  * read any more is left out. */
 static void replay(shmt__topic* t, shmt__ring* ring) {
-  shmt__topic_trim_log(t);
-  uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
-  const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
-  for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
+  const uint32_t history = shmt__topic_kind_now(t).history;
+  if (history == 0 || shmt__topic_open_past(t) != SHMT_RING_DONE) {
+    shmt_error_clear();
+    return;
+  }
+  shmt__topic_trim_past(t, history);
+  uint64_t at = atomic_load_explicit(&t->past->header->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&t->past->header->tail, memory_order_relaxed);
+  for (uint32_t i = 0; i <= history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     shmt__received_message m;
-    if (shmt__ring_peek(t->log, &at, tail, &m) != SHMT_OK) {
+    if (shmt__ring_peek(t->past, &at, tail, &m) != SHMT_OK) {
       shmt_error_clear();
       return;
     }
@@ -120,7 +134,7 @@ static shmt__topic_slot* free_slot(const shmt__topic* t) {
   return &t->table->slots[end];
 }
 
-static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
+static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring, uint32_t depth) {
   shmt__topic_slot* slot = free_slot(t);
   if (slot == NULL) shmt__topic_forget_dead(t);
   if (slot == NULL) slot = free_slot(t);
@@ -131,6 +145,7 @@ static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
   replay(t, ring);
   const shmt__held_block* h = ring->storage->ctx;
   atomic_store_explicit(&slot->block, h->block, memory_order_relaxed);
+  atomic_store_explicit(&slot->depth, depth, memory_order_relaxed);
   atomic_store_explicit(&slot->subscriber, shmt__client_member(&t->log->session->map, shmt__ring_client(ring)),
                         memory_order_relaxed);
   SHMT_FAILPOINT(topic_slot_filled);
@@ -142,12 +157,13 @@ static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
 shmt__ring_result shmt__topic_subscribe(shmt__topic* t, bool only_local, uint64_t deadline_ns, shmt__ring** out) {
   shmt__ring* ring = NULL;
   uint32_t word = 0;
-  if (shmt__ring_create_in(t->log->session, SHMT_RING_BARE_DATA, t->capacity, t->depth, &ring) != SHMT_OK)
+  const uint32_t depth = shmt__topic_kind_now(t).depth;
+  if (shmt__ring_create_in(t->log->session, SHMT_RING_BARE_DATA, shmt__topic_capacity(depth), depth, &ring) != SHMT_OK)
     return SHMT_RING_FAILED;
   atomic_store_explicit(&ring->header->only_local, only_local, memory_order_relaxed);
   shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
   if (result == SHMT_RING_DONE) {
-    result = subscribe_locked(t, ring);
+    result = subscribe_locked(t, ring, depth);
     shmt__ring_unlock(&t->log->header->put_lock, word);
   }
   if (result != SHMT_RING_DONE) {
@@ -178,13 +194,16 @@ void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring) {
 /* --- the history --- */
 
 static shmt__ring_result latest_locked(shmt__topic* t, shmt__received_message* out) {
-  uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
-  const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
+  const uint32_t history = shmt__topic_kind_now(t).history;
+  const shmt__ring_result opened = history > 0 ? shmt__topic_open_past(t) : SHMT_RING_EMPTY;
+  if (opened != SHMT_RING_DONE) return opened;
+  uint64_t at = atomic_load_explicit(&t->past->header->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&t->past->header->tail, memory_order_relaxed);
   bool is_there = false;
   /* One more than the history, if a publisher was killed. */
-  for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
+  for (uint32_t i = 0; i <= history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     if (is_there) shmt__received_message_fini(out);
-    is_there = shmt__ring_peek(t->log, &at, tail, out) == SHMT_OK;
+    is_there = shmt__ring_peek(t->past, &at, tail, out) == SHMT_OK;
     if (!is_there) return SHMT_RING_FAILED;
   }
   return is_there ? SHMT_RING_DONE : SHMT_RING_EMPTY;

@@ -11,27 +11,32 @@
 
 typedef struct shmt__topic {
   shmt__ring* log;        /* owned; its put_lock is the topic's lock */
+  shmt__ring* past;       /* owned; under the topic's lock. NULL: not opened yet */
   shmt_storage* storage;  /* of the table; owned */
   shmt__topic_table* table;
-  uint32_t depth, history, capacity; /* capacity: bytes of messages of a subscriber's ring */
-  shmt__overflow overflow;
 } shmt__topic;
 
-/* What never changes in a topic. */
-typedef struct shmt__topic_kind {
-  uint32_t depth;   /* 1 to SHMT_TOPIC_MOST_DEPTH */
-  uint32_t history; /* 0 to SHMT_TOPIC_MOST_DEPTH */
-  shmt__overflow overflow;
-} shmt__topic_kind;
-
-/* The storages of a new topic, in a session of a service. New references. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
-shmt_status shmt__topic_make_storages(struct shmt__session* s, const shmt__topic_kind* kind, shmt_storage** out_log,
-                                      shmt_storage** out_table);
+/* The storages of a new topic of which nothing is said yet, in a session of a service. New references. Errors:
+ * SHMT_E_NOMEM, SHMT_E_MANAGER. */
+shmt_status shmt__topic_make_storages(struct shmt__session* s, shmt_storage** out_log, shmt_storage** out_table);
 /* The topic that two storages are. Consumes the references, also on failure. Errors: SHMT_E_HANDLE (they are none),
  * SHMT_E_NOMEM. */
 shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic** out);
 /* Stop using the topic. NULL is fine. Subscriptions stay. */
 void shmt__topic_close(shmt__topic* t);
+
+/* Say what the topic is to be; the wish is valid. False: another value was said before, and *out has what was said;
+ * then nothing of the wish counts. */
+bool shmt__topic_say(shmt__topic* t, const shmt__topic_wish* w, shmt__topic_wish* out);
+/* What was said so far. */
+static inline shmt__topic_wish shmt__topic_said_now(const shmt__topic* t) {
+  const shmt__topic_wish w = shmt__topic_wish_of(atomic_load_explicit(&t->table->said, memory_order_relaxed));
+  return shmt__topic_wish_is_valid(&w) ? w : shmt__topic_wish_of(0); /* any member can write there */
+}
+/* What it is now. */
+static inline shmt__topic_kind shmt__topic_kind_now(const shmt__topic* t) {
+  return shmt__topic_kind_of(atomic_load_explicit(&t->table->said, memory_order_relaxed));
+}
 
 /* Publish one message, whose storages are all of the topic's session; its flags may have SHMT_RING_FORWARDED. Returns
  * SHMT_RING_DONE; SHMT_RING_FULL (overflow BLOCK: a subscriber had no room until the deadline; nobody has got the

@@ -116,7 +116,7 @@ static PyObject* get_storage(PyObject* self, void* closure) {
 
 static PyObject* get_max_messages(PyObject* self, void* closure) {
   (void)closure;
-  return PyLong_FromUnsignedLong(((shmt__py_ring*)self)->ring->max_messages);
+  return PyLong_FromUnsignedLong(shmt__ring_max_messages(((shmt__py_ring*)self)->ring));
 }
 
 static void ring_dealloc(PyObject* self) {

@@ -82,7 +82,7 @@ static void let_go_of_left(void) {
 
 /* A message that cannot be unpickled would come back for ever, unless the queue counts that. */
 static void refuse(shmt__py_ring* o, uint64_t id) {
-  if (*(const volatile uint32_t*)&o->ring->header->max_deliveries > 0) {
+  if (atomic_load_explicit(&o->ring->header->max_deliveries, memory_order_relaxed) > 0) {
     let_go_quietly(o, id, true);
     return;
   }
@@ -256,5 +256,6 @@ PyObject* shmt__py_ring_n_dead_letters(PyObject* self, void* unused) {
 
 PyObject* shmt__py_ring_max_deliveries(PyObject* self, void* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(*(const volatile uint32_t*)&((shmt__py_ring*)self)->ring->header->max_deliveries);
+  shmt__ring_header* h = ((shmt__py_ring*)self)->ring->header;
+  return PyLong_FromUnsignedLong(atomic_load_explicit(&h->max_deliveries, memory_order_relaxed));
 }

@@ -55,7 +55,7 @@ static PyObject* wrap(shmt__topic* topic) {
 }
 
 /* _named_topic(service, name, depth, history, overflow, persists): service: address of a shmt_service; a negative
- * number takes what the topic has */
+ * number leaves it open */
 static PyObject* py_named_topic(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
   const char* name = NULL;
@@ -170,15 +170,24 @@ static PyObject* get_table(PyObject* self, void* unused) {
 }
 static PyObject* get_depth(PyObject* self, void* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(topic_of(self)->depth);
+  return PyLong_FromUnsignedLong(shmt__topic_kind_now(topic_of(self)).depth);
 }
 static PyObject* get_history(PyObject* self, void* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(topic_of(self)->history);
+  return PyLong_FromUnsignedLong(shmt__topic_kind_now(topic_of(self)).history);
 }
 static PyObject* get_overflow(PyObject* self, void* unused) {
   (void)unused;
-  return PyLong_FromLong((long)topic_of(self)->overflow);
+  return PyLong_FromLong((long)shmt__topic_kind_now(topic_of(self)).overflow);
+}
+static PyObject* or_none(int64_t said) {
+  if (said == SHMT_TOPIC_UNSAID) Py_RETURN_NONE;
+  return PyLong_FromLongLong(said);
+}
+static PyObject* get_said(PyObject* self, void* unused) {
+  (void)unused;
+  const shmt__topic_wish said = shmt__topic_said_now(topic_of(self));
+  return Py_BuildValue("NNN", or_none(said.depth), or_none(said.history), or_none(said.overflow));
 }
 static PyObject* get_n_subscribers(PyObject* self, void* unused) {
   (void)unused;
@@ -219,6 +228,7 @@ static PyGetSetDef topic_getset[] = {
     {"depth", get_depth, NULL, "Messages that a subscriber's ring takes.", NULL},
     {"history", get_history, NULL, "Messages that a late subscriber gets.", NULL},
     {"overflow", get_overflow, NULL, "0 drop_oldest, 1 block, 2 drop_newest.", NULL},
+    {"said", get_said, NULL, "Depth, history and overflow; None: nobody has said it.", NULL},
     {"n_subscribers", get_n_subscribers, NULL, "Subscribers; those killed just now may count.", NULL},
     {"n_published", get_n_published, NULL, "Messages that were ever published.", NULL},
     {"adopts", get_adopts, set_adopts, "As of a _Ring.", NULL},
