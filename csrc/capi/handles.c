@@ -38,7 +38,7 @@ static const char* title(shmt__handle_kind kind) {
       [SHMT_HANDLE_TOPIC] = "topic",               [SHMT_HANDLE_LOAN] = "loan",     [SHMT_HANDLE_CLIENT] = "client",
       [SHMT_HANDLE_SUBSCRIPTION] = "subscription", [SHMT_HANDLE_SERVER] = "server", [SHMT_HANDLE_REQUEST] = "request",
       [SHMT_HANDLE_EVENT] = "event",               [SHMT_HANDLE_LOCK] = "lock",
-      [SHMT_HANDLE_BARRIER] = "barrier",
+      [SHMT_HANDLE_BARRIER] = "barrier",           [SHMT_HANDLE_CALL] = "call",
   };
   return titles[kind];
 }

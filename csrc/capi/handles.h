@@ -25,6 +25,7 @@ typedef enum shmt__handle_kind {
   SHMT_HANDLE_EVENT,
   SHMT_HANDLE_LOCK,
   SHMT_HANDLE_BARRIER,
+  SHMT_HANDLE_CALL,
   SHMT_N_HANDLE_KINDS
 } shmt__handle_kind;
 

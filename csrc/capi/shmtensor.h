@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define SHMTENSOR_ABI_VERSION 2 /* grows with each function or field that is added; none is ever removed */
+#define SHMTENSOR_ABI_VERSION 3 /* grows with each function or field that is added; none is ever removed */
 
 typedef int shmtensor_status;
 
@@ -240,14 +240,15 @@ typedef struct shmtensor_delivery shmtensor_delivery;
 
 typedef struct shmtensor_queue_options {
   size_t size;
-  uint32_t max_messages;   /* put waits while there are so many; 0: as the queue was made, or no bound */
+  uint32_t max_messages;   /* put waits while there are so many; 0 leaves it open: no bound until somebody says one */
   uint32_t max_deliveries; /* a message that was delivered so often in vain is dropped; 0: the same */
   int persist;             /* it stays when no process has it open */
   int mode;                /* of the tensors that are received: SHMTENSOR_READ_WRITE and so on */
 } shmtensor_queue_options;
 
-/* Open the queue of this name, or make it. options may be NULL. Errors: VALUE (the name stands for something else, or
- * for a queue with other numbers), HANDLE, NO_MEMORY, MANAGER.
+/* Open the queue of this name, or make it. options may be NULL. What is left open is settled by the first who says it;
+ * another value is an error from then on. Errors: VALUE (the name stands for something else, or another number was said
+ * before), HANDLE, NO_MEMORY, MANAGER.
  * Ownership: *out is the caller's; shmtensor_queue_close. */
 shmtensor_status shmtensor_queue_open(shmtensor_service* service, const char* name,
                                       const shmtensor_queue_options* options, shmtensor_queue** out);
@@ -285,7 +286,7 @@ typedef struct shmtensor_subscription shmtensor_subscription;
 
 /* What happens when `depth` messages wait for a subscriber. */
 enum {
-  SHMTENSOR_OVERFLOW_ANY = 0, /* as the topic was made, or the oldest one there is dropped */
+  SHMTENSOR_OVERFLOW_ANY = 0, /* left open: the oldest one there is dropped, until somebody says otherwise */
   SHMTENSOR_DROP_OLDEST = 1,
   SHMTENSOR_BLOCK = 2, /* publish waits for the slowest */
   SHMTENSOR_DROP_NEWEST = 3,
@@ -294,9 +295,10 @@ enum {
 
 typedef struct shmtensor_topic_options {
   size_t size;
-  uint32_t depth;   /* so many messages wait for each subscriber, at most 65 536; 0: as it was made, or 16 */
-  uint32_t history; /* so many of the last ones are kept for those who come late; 0: as it was made, or none;
-                       SHMTENSOR_NO_HISTORY: none */
+  uint32_t depth;   /* so many messages wait for each subscriber, at most 65 536; 0 leaves it open: 16 until somebody
+                       says it, which counts for subscriptions from then on */
+  uint32_t history; /* so many of the last ones are kept for those who come late; 0 leaves it open: none until somebody
+                       says it; SHMTENSOR_NO_HISTORY: none */
   int overflow;     /* SHMTENSOR_DROP_OLDEST and so on */
   int persist;      /* it stays when no process has it open */
 } shmtensor_topic_options;
@@ -353,12 +355,13 @@ shmtensor_status shmtensor_subscription_fileno(shmtensor_subscription* subscript
 /* --- calls ----------------------------------------------------------------------------------------------------- */
 
 typedef struct shmtensor_client shmtensor_client;
+typedef struct shmtensor_call shmtensor_call;
 typedef struct shmtensor_server shmtensor_server;
 typedef struct shmtensor_request shmtensor_request;
 
 typedef struct shmtensor_server_options {
   size_t size;
-  uint32_t max_requests; /* clients wait while so many are in the queue; 0: no bound */
+  uint32_t max_requests; /* clients wait while so many are in the queue; 0 leaves it open, as in a queue's options */
   int persist;           /* the name stays, with its requests, when no process has it open */
   int mode;              /* of the tensors of requests: SHMTENSOR_READ_WRITE and so on */
 } shmtensor_server_options;
@@ -372,6 +375,24 @@ shmtensor_status shmtensor_client_close(shmtensor_client* client);
  * Ownership: *out is the caller's. */
 shmtensor_status shmtensor_client_call(shmtensor_client* client, const shmtensor_value* request, double timeout,
                                        shmtensor_value** out);
+
+/* Send a request, which stays the caller's, and do not wait for the reply; timeout: for room in the servers' queue. Any
+ * number of calls may be under way, and they go on when the client is closed. Errors: FULL (nothing was sent), and
+ * those of shmtensor_queue_put. Since ABI version 3.
+ * Ownership: *out is the caller's; shmtensor_call_close. */
+shmtensor_status shmtensor_client_submit(shmtensor_client* client, const shmtensor_value* request, double timeout,
+                                         shmtensor_call** out);
+/* Wait for the reply, and take it, once. Errors: TIMEOUT, INTERRUPTED (the call goes on: wait again); STATE (the reply
+ * was taken before, the call was cancelled, or it is the parent's); LOST, REMOTE, TYPE, NO_MEMORY, as above. Since ABI
+ * version 3. Ownership: *out is the caller's. */
+shmtensor_status shmtensor_call_wait(shmtensor_call* call, double timeout, shmtensor_value** out);
+/* Would shmtensor_call_wait return at once? shmtensor_wait_any waits for that. Since ABI version 3. */
+shmtensor_status shmtensor_call_is_done(shmtensor_call* call, int* out);
+/* The reply is not wanted any more, and the server learns of it; waits for it end with STATE within a moment. Errors:
+ * STATE (the reply was taken before, or it is the parent's). Since ABI version 3. */
+shmtensor_status shmtensor_call_cancel(shmtensor_call* call);
+/* Let go of a call; one that is under way is cancelled. Since ABI version 3. */
+shmtensor_status shmtensor_call_close(shmtensor_call* call);
 
 /* Serve the name. options may be NULL. Errors and ownership: as shmtensor_queue_open; shmtensor_server_close. */
 shmtensor_status shmtensor_server_open(shmtensor_service* service, const char* name,
@@ -420,9 +441,10 @@ shmtensor_status shmtensor_event_fileno(shmtensor_event* event, int* out);
 
 typedef struct shmtensor_lock shmtensor_lock;
 
-/* Open a lock of n permits, 1 to 232, under a name of 1 to 95 bytes; one permit is a mutex. A permit is a process's:
- * when that is killed, it is released. Errors: VALUE (the name, or it has another number of permits), OTHER (no room
- * for more locks), MANAGER. Ownership: *out is the caller's; shmtensor_lock_close. */
+/* Open a lock of n permits, 1 to 232, under a name of 1 to 95 bytes; one permit is a mutex, and 0 leaves the number
+ * open: 1 until somebody says it. A permit is a process's: when that is killed, it is released. Errors: VALUE (the
+ * name, or another number was said before), OTHER (no room for more locks), MANAGER.
+ * Ownership: *out is the caller's; shmtensor_lock_close. */
 shmtensor_status shmtensor_lock_open(shmtensor_service* service, const char* name, uint32_t n, shmtensor_lock** out);
 /* Releases what was acquired by this handle and not released. */
 shmtensor_status shmtensor_lock_close(shmtensor_lock* lock);
@@ -451,15 +473,15 @@ shmtensor_status shmtensor_barrier_n_waiting(shmtensor_barrier* barrier, uint32_
 
 typedef struct shmtensor_wait_item {
   size_t size;
-  const void* handle; /* a queue, a subscription, an event or a server; NULL: `fd` */
+  const void* handle; /* a queue, a subscription, an event, a server or a call; NULL: `fd` */
   int fd;             /* a descriptor of a socket, a pipe, ... */
   int is_ready;       /* is written: 1 or 0 */
 } shmtensor_wait_item;
 
-/* Wait until one of n things is ready. Ready is a queue or subscription with a message; a server with a request; an
- * event that is set, or that was set or pulsed during the call; a descriptor that can be read without waiting, or that
- * is broken. Others may take a message before this program does. Of the items, all is_ready are written on success.
- * out_n, which may be NULL: how many are ready.
+/* Wait until one of n things is ready. Ready is a queue or subscription with a message; a server with a request; a call
+ * (since ABI version 3) that has a reply, is lost or was cancelled; an event that is set, or that was set or pulsed
+ * during the call; a descriptor that can be read without waiting, or that is broken. Others may take a message before
+ * this program does. Of the items, all is_ready are written on success. out_n, which may be NULL: how many are ready.
  * Errors: TIMEOUT; VALUE (a descriptor is not open; there is nothing to wait for, and no timeout; an item's size);
  * CLOSED (a handle is closed, or was closed meanwhile); OS (no descriptor or thread is left for the wait); NO_MEMORY;
  * INTERRUPTED. */

@@ -390,9 +390,34 @@ class Topic : public Handle<shmtensor_topic, shmtensor_topic_close> {
   }
 };
 
+// A call under way. One whose reply nobody has taken is cancelled at the end.
+class Call : public Handle<shmtensor_call, shmtensor_call_close> {
+ public:
+  using Handle::Handle;
+  // The reply, once; throws Timeout, after which the call goes on.
+  Value wait(double timeout = forever) {
+    shmtensor_value* reply = nullptr;
+    check(shmtensor_call_wait(get(), timeout, &reply));
+    return Value(reply);
+  }
+  // Whether wait() would return at once.
+  bool is_done() const {
+    int done = 0;
+    check(shmtensor_call_is_done(get(), &done));
+    return done != 0;
+  }
+  void cancel() { check(shmtensor_call_cancel(get())); }
+};
+
 class Client : public Handle<shmtensor_client, shmtensor_client_close> {
  public:
   using Handle::Handle;
+  // Send a request without waiting for its reply; timeout: for room in the servers' queue.
+  Call submit(const ValueRef& request, double timeout = forever) {
+    shmtensor_call* call = nullptr;
+    check(shmtensor_client_submit(get(), request.get(), timeout, &call));
+    return Call(call);
+  }
   Value call(const ValueRef& request, double timeout = forever) {
     shmtensor_value* reply = nullptr;
     check(shmtensor_client_call(get(), request.get(), timeout, &reply));
@@ -493,13 +518,14 @@ class Barrier : public Handle<shmtensor_barrier, shmtensor_barrier_close> {
   }
 };
 
-// Something to wait for: a queue, a subscription, an event, a server, or a descriptor.
+// Something to wait for: a queue, a subscription, an event, a server, a call, or a descriptor.
 class Waitable {
  public:
   Waitable(const Queue& queue) noexcept : item_(of(queue.get(), -1)) {}
   Waitable(const Subscription& subscription) noexcept : item_(of(subscription.get(), -1)) {}
   Waitable(const Event& event) noexcept : item_(of(event.get(), -1)) {}
   Waitable(const Server& server) noexcept : item_(of(server.get(), -1)) {}
+  Waitable(const Call& call) noexcept : item_(of(call.get(), -1)) {}
   Waitable(int fd) noexcept : item_(of(nullptr, fd)) {}
   const shmtensor_wait_item& item() const noexcept { return item_; }
 

@@ -78,6 +78,17 @@ shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const
   return SHMT_OS_WAIT_TIMED_OUT;
 }
 
+bool shmt__os_restarts_calls(void) {
+  for (int number = 1; number < NSIG; number++) {
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) != 0) continue; /* the C library's own */
+    const bool is_handled = (action.sa_flags & SA_SIGINFO) != 0 ||
+                            (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    if (is_handled && (action.sa_flags & SA_RESTART) != 0) return true;
+  }
+  return false;
+}
+
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n) {
   long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
   return r > 0 ? (unsigned)r : 0;

@@ -31,6 +31,8 @@ uint32_t shmt__os_most_futexes(void);
  * several words, a signal whose handler has SA_RESTART does not end it. */
 shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const uint32_t* expected, uint32_t n,
                                       uint64_t deadline_ns);
+/* Has this process a handler with SA_RESTART, for any signal? */
+bool shmt__os_restarts_calls(void);
 /* Wake at most n sleepers. Returns how many were woken. */
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n);
 

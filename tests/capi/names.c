@@ -1,6 +1,7 @@
 /* tests/capi/names.c -- queues, topics, calls, events, locks, barriers and published values, between handles of a program. */
 #include "check_public.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -366,6 +367,239 @@ TEST(calls_are_answered_fail_or_are_lost) {
   shmtensor_value_free(value);
 }
 
+/* Answer so many requests with twice their value, the last one first. */
+static void answer_backwards(shmtensor_server* server, int n) {
+  enum { MOST = 100 };
+  shmtensor_request* requests[MOST];
+  shmtensor_value* values[MOST];
+  for (int i = 0; i < n; i++) CHECK_OK(shmtensor_server_take(server, LONG, &values[i], &requests[i]));
+  for (int i = n; i-- > 0;) {
+    shmtensor_value* reply = integer(2 * integer_of(values[i]));
+    CHECK_OK(shmtensor_request_reply(requests[i], reply, NULL));
+    CHECK_OK(shmtensor_request_close(requests[i]));
+    shmtensor_value_free(reply);
+    shmtensor_value_free(values[i]);
+  }
+}
+
+TEST(calls_that_are_submitted_are_answered_in_any_order) {
+  enum { MANY = 100 };
+  shmtensor_service* service = own_service();
+  shmtensor_server* server = NULL;
+  shmtensor_client* client = NULL;
+  shmtensor_call* calls[MANY];
+  shmtensor_value* out = NULL;
+  int done = 9;
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < MANY; i++) {
+      shmtensor_value* value = integer(i);
+      CHECK_OK(shmtensor_client_submit(client, value, LONG, &calls[i]));
+      shmtensor_value_free(value);
+    }
+    CHECK_OK(shmtensor_call_is_done(calls[0], &done));
+    CHECK_EQ(done, 0);
+    CHECK_FAILS(shmtensor_call_wait(calls[0], 0, &out), SHMTENSOR_E_TIMEOUT, "time");
+    CHECK_FAILS(shmtensor_call_wait(calls[0], 0.01, &out), SHMTENSOR_E_TIMEOUT, "time");
+    answer_backwards(server, MANY);
+    for (int i = 0; i < MANY; i++) {
+      CHECK_OK(shmtensor_call_is_done(calls[i], &done));
+      CHECK_EQ(done, 1);
+      CHECK_OK(shmtensor_call_wait(calls[i], LONG, &out));
+      CHECK_EQ(taken_integer(out), 2 * i);
+      CHECK_FAILS(shmtensor_call_wait(calls[i], LONG, &out), SHMTENSOR_E_STATE, "its reply taken");
+      CHECK_FAILS(shmtensor_call_cancel(calls[i]), SHMTENSOR_E_STATE, "its reply taken");
+      CHECK_OK(shmtensor_call_is_done(calls[i], &done));
+      CHECK_EQ(done, 1);
+      CHECK_OK(shmtensor_call_close(calls[i]));
+    }
+  }
+  CHECK_FAILS(shmtensor_call_wait(calls[0], 0, &out), SHMTENSOR_E_CLOSED, "call is closed");
+  CHECK_OK(shmtensor_client_close(client));
+}
+
+TEST(calls_are_refused_failed_lost_or_cancelled) {
+  shmtensor_service* service = own_service();
+  const shmtensor_server_options one = {.size = sizeof one, .max_requests = 1};
+  shmtensor_server* server = NULL;
+  shmtensor_client* client = NULL;
+  shmtensor_call *call = NULL, *other = NULL;
+  shmtensor_request* request = NULL;
+  shmtensor_value *value = integer(1), *out = NULL;
+  int wanted = 9, done = 9;
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  CHECK_OK(shmtensor_server_open(service, "s", &one, &server));
+  CHECK_FAILS(shmtensor_client_submit(client, NULL, LONG, &call), SHMTENSOR_E_VALUE, "request is NULL");
+  CHECK_FAILS(shmtensor_client_submit(client, value, LONG, NULL), SHMTENSOR_E_VALUE, "out is NULL");
+  CHECK_FAILS(shmtensor_client_submit(client, value, 0.0 / 0.0, &call), SHMTENSOR_E_VALUE, "nan");
+  CHECK_FAILS(shmtensor_call_wait(NULL, 0, &out), SHMTENSOR_E_VALUE, "call is NULL");
+  CHECK_EQ(call == NULL, 1);
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_FAILS(shmtensor_client_submit(client, value, 0.01, &other), SHMTENSOR_E_FULL, "no room");
+  CHECK_EQ(other == NULL, 1);
+  CHECK_FAILS(shmtensor_call_wait(call, 0, NULL), SHMTENSOR_E_VALUE, "out is NULL");
+  /* Cancelled before it is taken, and after. */
+  CHECK_OK(shmtensor_call_cancel(call));
+  CHECK_OK(shmtensor_call_cancel(call));
+  CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_STATE, "was cancelled");
+  CHECK_FAILS(shmtensor_server_take(server, 0, &out, &request), SHMTENSOR_E_EMPTY, "no message");
+  CHECK_OK(shmtensor_call_close(call));
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_OK(shmtensor_server_take(server, LONG, &out, &request));
+  shmtensor_value_free(out);
+  CHECK_OK(shmtensor_request_is_wanted(request, &wanted));
+  CHECK_EQ(wanted, 1);
+  CHECK_OK(shmtensor_call_close(call)); /* which cancels it */
+  CHECK_OK(shmtensor_request_is_wanted(request, &wanted));
+  CHECK_EQ(wanted, 0);
+  /* Its line serves the next call, and a late reply is none of its. */
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_OK(shmtensor_request_reply(request, value, &wanted));
+  CHECK_EQ(wanted, 0);
+  CHECK_OK(shmtensor_request_close(request));
+  CHECK_OK(shmtensor_call_is_done(call, &done));
+  CHECK_EQ(done, 0);
+  CHECK_OK(shmtensor_server_take(server, LONG, &out, &request));
+  shmtensor_value_free(out);
+  CHECK_OK(shmtensor_request_fail(request, "not this one", NULL));
+  CHECK_OK(shmtensor_request_close(request));
+  CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_REMOTE, "not this one");
+  CHECK_OK(shmtensor_call_close(call));
+  /* The client may be closed first. */
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_OK(shmtensor_client_close(client));
+  CHECK_OK(shmtensor_server_take(server, LONG, &out, &request));
+  shmtensor_value_free(out);
+  CHECK_OK(shmtensor_request_close(request));
+  CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_LOST, "let go");
+  CHECK_OK(shmtensor_call_close(call));
+  shmtensor_value_free(value);
+}
+
+/* A server in a child, which takes one request, says so, and stays. */
+static pid_t taking_child(int* out_fd) {
+  int ends[2];
+  CHECK_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    shmtensor_service* service = own_service();
+    shmtensor_server* server = NULL;
+    shmtensor_request* request = NULL;
+    shmtensor_value* value = NULL;
+    CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+    CHECK_OK(shmtensor_server_take(server, LONG, &value, &request));
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    for (;;) pause();
+  }
+  CHECK_EQ(close(ends[1]), 0);
+  *out_fd = ends[0];
+  return child;
+}
+
+TEST(submitted_call_is_lost_with_its_server) {
+  shmtensor_service* service = own_service();
+  shmtensor_client* client = NULL;
+  shmtensor_call* call = NULL;
+  shmtensor_value *value = integer(1), *out = NULL;
+  int fd = -1, done = 9;
+  char byte = 0;
+  const pid_t child = taking_child(&fd);
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_EQ(read(fd, &byte, 1), 1);
+  shmtensor_wait_item items[2] = {{.size = sizeof items[0], .handle = call}, {.size = sizeof items[0], .fd = fd}};
+  CHECK_FAILS(shmtensor_wait_any(items, 1, 0.05, NULL), SHMTENSOR_E_TIMEOUT, "nothing was ready");
+  CHECK_FAILS(shmtensor_call_wait(call, 0.05, &out), SHMTENSOR_E_TIMEOUT, "time");
+  CHECK_EQ(kill(child, SIGKILL), 0);
+  CHECK_OK(shmtensor_wait_any(items, 1, LONG, NULL));
+  CHECK_EQ(items[0].is_ready, 1);
+  CHECK_OK(shmtensor_wait_any(items, 2, LONG, NULL)); /* the pipe is broken, too */
+  CHECK_EQ(items[0].is_ready, 1);
+  CHECK_OK(shmtensor_call_is_done(call, &done));
+  CHECK_EQ(done, 1);
+  for (int i = 0; i < 2; i++) CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_LOST, "was killed");
+  CHECK_OK(shmtensor_call_close(call));
+  CHECK_EQ(waitpid(child, NULL, 0), child);
+  CHECK_EQ(close(fd), 0);
+  shmtensor_value_free(value);
+}
+
+typedef struct call_waiter {
+  shmtensor_call* call;
+  double timeout;
+  atomic_int status;
+} call_waiter;
+
+static void* wait_for_call(void* arg) {
+  call_waiter* w = arg;
+  shmtensor_value* out = NULL;
+  w->status = shmtensor_call_wait(w->call, w->timeout, &out);
+  shmtensor_value_free(out);
+  return NULL;
+}
+
+TEST(cancelling_or_closing_ends_the_waits_of_other_threads) {
+  enum { WAITERS = 3 };
+  shmtensor_service* service = own_service();
+  shmtensor_client* client = NULL;
+  shmtensor_server* server = NULL;
+  shmtensor_value* value = integer(1);
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  for (int how = 0; how < 3; how++) {
+    call_waiter waiters[WAITERS];
+    pthread_t threads[WAITERS];
+    shmtensor_call* call = NULL;
+    int n_ok = 0;
+    CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+    for (int i = 0; i < WAITERS; i++) {
+      waiters[i] = (call_waiter){.call = call, .timeout = -1, .status = -1};
+      run_thread(wait_for_call, &waiters[i], &threads[i]);
+    }
+    sleep_ms(50);
+    if (how == 0) CHECK_OK(shmtensor_call_cancel(call));
+    if (how == 1) CHECK_OK(shmtensor_call_close(call));
+    if (how == 2) answer_backwards(server, 1); /* one of them gets it */
+    for (int i = 0; i < WAITERS; i++) {
+      CHECK_EQ(pthread_join(threads[i], NULL), 0);
+      n_ok += waiters[i].status == SHMTENSOR_OK;
+      if (waiters[i].status == SHMTENSOR_OK) continue;
+      CHECK_EQ(waiters[i].status, how == 1 ? SHMTENSOR_E_CLOSED : SHMTENSOR_E_STATE);
+    }
+    CHECK_EQ(n_ok, how == 2);
+    if (how != 1) CHECK_OK(shmtensor_call_close(call));
+  }
+  shmtensor_value_free(value);
+}
+
+TEST(calls_of_the_parent_are_not_the_childs) {
+  shmtensor_service* service = own_service();
+  shmtensor_client* client = NULL;
+  shmtensor_server* server = NULL;
+  shmtensor_call* call = NULL;
+  shmtensor_value *value = integer(4), *out = NULL;
+  int status = 0;
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  const pid_t child = fork();
+  if (child == 0) {
+    shmtensor_wait_item item = {.size = sizeof item, .handle = call};
+    CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_STATE, "forked from");
+    CHECK_FAILS(shmtensor_call_cancel(call), SHMTENSOR_E_STATE, "forked from");
+    CHECK_OK(shmtensor_wait_any(&item, 1, LONG, NULL));
+    CHECK_OK(shmtensor_call_close(call));
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+  answer_backwards(server, 1);
+  CHECK_OK(shmtensor_call_wait(call, LONG, &out));
+  CHECK_EQ(taken_integer(out), 8);
+  shmtensor_value_free(value);
+}
+
 /* --- events, locks --- */
 
 static void* pulse_soon(void* event) {
@@ -406,7 +640,7 @@ TEST(lock_is_one_at_a_time) {
   shmtensor_lock *a = NULL, *b = NULL;
   CHECK_OK(shmtensor_lock_open(service, "l", 1, &a));
   CHECK_OK(shmtensor_lock_open(service, "l", 1, &b));
-  CHECK_FAILS(shmtensor_lock_open(service, "l", 0, &b), SHMTENSOR_E_VALUE, "n must be");
+  CHECK_FAILS(shmtensor_lock_open(service, "l", 233, &b), SHMTENSOR_E_VALUE, "n must be 0 to 232, got 233");
   CHECK_EQ(shmtensor_lock_open(service, "l", 2, &b), SHMTENSOR_E_VALUE);
   CHECK_FAILS(shmtensor_lock_release(a), SHMTENSOR_E_STATE, "was taken by this handle");
   CHECK_OK(shmtensor_lock_acquire(a, LONG));
@@ -663,6 +897,45 @@ TEST(wait_any_ends_when_a_handle_is_closed_or_a_signal_comes) {
     CHECK_EQ(w.status, SHMTENSOR_E_CLOSED);
     CHECK_FAILS(shmtensor_wait_any(items, n_items, 0, NULL), SHMTENSOR_E_CLOSED, "items[0].handle is closed");
   }
+}
+
+/* How many threads this process has. */
+static int n_threads(void) {
+  int n = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  CHECK_EQ(tasks != NULL, 1);
+  for (const struct dirent* e; (e = readdir(tasks)) != NULL;) n += e->d_name[0] != '.';
+  CHECK_EQ(closedir(tasks), 0);
+  return n;
+}
+
+TEST(wait_any_needs_no_thread_for_handles_alone) {
+  shmtensor_service* service = own_service();
+  shmtensor_wait_item items[N_ITEMS];
+  const things t = open_things(service, items);
+  const struct sigaction restarting = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  const struct sigaction interrupting = {.sa_handler = on_signal};
+  shmtensor_value *value = integer(1), *out = NULL;
+  any_wait w = {items, PIPE, WAITS};
+  pthread_t thread;
+  for (int i = 0; i < 2; i++) {
+    CHECK_EQ(sigaction(SIGUSR1, i == 0 ? &interrupting : &restarting, NULL), 0);
+    const int before = n_threads();
+    w.status = WAITS;
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(100);
+    CHECK_EQ(n_threads(), before + 1 + i);
+    CHECK_OK(shmtensor_queue_put(t.queue, value, LONG));
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(w.status, SHMTENSOR_OK);
+    CHECK_OK(shmtensor_queue_get(t.queue, LONG, &out));
+    shmtensor_value_free(out);
+    w.status = WAITS;
+    run_thread(wait_for_ever, &w, &thread);
+    sleep_ms(300);
+    interrupt(thread, &w.status);
+  }
+  shmtensor_value_free(value);
 }
 
 TEST(wait_any_refuses_what_it_cannot_wait_for) {

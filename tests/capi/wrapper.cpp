@@ -84,6 +84,18 @@ static void calls(Service& service) {
   Client client = service.client("s");
   CHECK(thrown([&] { (void)client.call(Value::of(1), 0.01); }) == SHMTENSOR_E_TIMEOUT);
   CHECK(thrown([&] { (void)server.take(0); }) == SHMTENSOR_E_EMPTY);
+  Call first = client.submit(Value::of(1)), second = client.submit(Value::of(2));
+  CHECK(!first.is_done() && thrown([&] { (void)first.wait(0.01); }) == SHMTENSOR_E_TIMEOUT);
+  CHECK(thrown([&] { (void)wait_any({first, second}, 0.01); }) == SHMTENSOR_E_TIMEOUT);
+  first.cancel();
+  CHECK(first.is_done() && thrown([&] { (void)first.wait(); }) == SHMTENSOR_E_STATE);
+  Request request = server.take(60);
+  Queue nothing = service.queue("nothing");
+  CHECK(request.value.as_int() == 2 && request.reply(Value::of(4)));
+  CHECK(wait_any({nothing, second}, 60) == std::vector<std::size_t>{1});
+  CHECK(second.wait(60).as_int() == 4);
+  { Call third = client.submit(Value::of(3)); } /* which cancels it */
+  CHECK(thrown([&] { (void)server.take(0); }) == SHMTENSOR_E_EMPTY);
 }
 
 static void several(Service& service) {

@@ -1,13 +1,15 @@
 /* capi/names/wait_any.c -- waiting for any of several handles and descriptors.
  *
- * The calling thread sleeps on a handle that is alone. Else threads watch the handles during the call and raise one
- * descriptor, and the caller polls that with the others: Note [Waiting for any] in ipc/ring/wait_any.h. It cannot sleep
- * on several handles itself, since the kernel would begin that wait anew after a signal whose handler has SA_RESTART,
- * and this is to end with it.
+ * The calling thread sleeps on the handles when there are no descriptors and the kernel takes so many words at once.
+ * Else threads watch the handles during the call and raise one descriptor, and the caller polls that with the others:
+ * Note [Waiting for any] in ipc/ring/wait_any.h. Threads also watch several handles while the program has a signal
+ * handler with SA_RESTART: after its signal the kernel would begin a wait for several words anew, and this call is to
+ * end with it. That is looked at before each slice of a wait.
  */
 #include "ipc/ring/wait_any.h"
 
-#include "capi/names/waits.h"
+#include "capi/names/clients.h"
+#include "os/futex.h"
 #include "os/socket.h"
 
 #include <errno.h>
@@ -63,12 +65,13 @@ static shmtensor_status check_size(const any_wait* w, size_t i) {
 static shmt__wait_item waited_for(shmt__handle_kind kind, void* object) {
   if (kind == SHMT_HANDLE_EVENT)
     return (shmt__wait_item){.ring = object, .is_event = true, .since = shmt__event_mark_now(object)};
+  if (kind == SHMT_HANDLE_CALL) return shmt__call_object_wait_item(object);
   return (shmt__wait_item){.ring = shmt__object_ring(object)};
 }
 
 static bool can_be_waited_for(shmt__handle_kind kind) {
   return kind == SHMT_HANDLE_QUEUE || kind == SHMT_HANDLE_SUBSCRIPTION || kind == SHMT_HANDLE_EVENT ||
-         kind == SHMT_HANDLE_SERVER;
+         kind == SHMT_HANDLE_SERVER || kind == SHMT_HANDLE_CALL;
 }
 
 static shmtensor_status add_handle(any_wait* w, size_t i) {
@@ -77,7 +80,7 @@ static shmtensor_status add_handle(any_wait* w, size_t i) {
   shmt__handle_kind kind = shmt__handle_kind_of(handle);
   (void)snprintf(argument, sizeof argument, "items[%zu].handle", i);
   if (kind != 0 && !can_be_waited_for(kind))
-    return shmt__public_fail(SHMTENSOR_E_VALUE, "%s(): %s is not a queue, a subscription, an event or a server",
+    return shmt__public_fail(SHMTENSOR_E_VALUE, "%s(): %s is not a queue, a subscription, an event, a server or a call",
                              w->function, argument);
   if (kind == 0) kind = SHMT_HANDLE_QUEUE; /* it is closed, or none: the text says so */
   shmt__handle_use* use = &w->uses[w->n_rings];
@@ -124,13 +127,18 @@ static shmtensor_status poll_for(any_wait* w, int timeout_ms) {
   return shmt__public_status(shmt__fail_errno(-result, "cannot wait for several things"));
 }
 
+/* What has come for a call may be a late reply to another one. */
+static bool is_handle_ready(const any_wait* w, size_t i) {
+  if (w->rings[i].is_lost != NULL) return shmt__call_object_is_done(w->uses[i].object);
+  return shmt__wait_item_is_ready(&w->rings[i]);
+}
+
 /* Write which items are ready. Descriptors are as the last poll has found them. */
 static size_t mark_ready(any_wait* w) {
   size_t n = 0, i_ring = 0, i_polled = 0;
   for (size_t i = 0; i < w->n; i++) {
     shmtensor_wait_item* item = item_at(w, i);
-    item->is_ready = item->handle != NULL ? shmt__wait_item_is_ready(&w->rings[i_ring++])
-                                          : w->polled[i_polled++].is_ready;
+    item->is_ready = item->handle != NULL ? is_handle_ready(w, i_ring++) : w->polled[i_polled++].is_ready;
     n += item->is_ready != 0;
   }
   return n;
@@ -143,10 +151,13 @@ static shmtensor_status check_open(const any_wait* w) {
   return SHMTENSOR_OK;
 }
 
-static bool sleeps_here(const any_wait* w) { return w->n_polled == 0 && w->n_rings == 1; }
+static bool sleeps_here(const any_wait* w) {
+  if (w->n_polled > 0 || w->watch != NULL) return false;
+  return w->n_rings == 1 || (w->n_rings <= shmt__os_most_futexes() && !shmt__os_restarts_calls());
+}
 
 static shmtensor_status begin_watch(any_wait* w) {
-  if (sleeps_here(w) || w->n_rings == 0 || w->watch != NULL) return SHMTENSOR_OK;
+  if (w->n_rings == 0 || w->watch != NULL) return SHMTENSOR_OK;
   const uint32_t most = shmt__os_most_futexes();
   SHMT_PUBLIC_TRY(shmt__ring_watch_open(w->rings, w->n_rings, most > 1 ? most - 1 : 1, &w->watch));
   w->polled[w->n_polled].fd = shmt__ring_watch_fileno(w->watch);
@@ -155,12 +166,13 @@ static shmtensor_status begin_watch(any_wait* w) {
 
 /* Sleep until something has changed, a slice has ended or the deadline has passed. */
 static shmtensor_status sleep_once(any_wait* w, uint64_t deadline_ns) {
-  if (sleeps_here(w)) {
+  if (w->n_rings > 0 && sleeps_here(w)) {
     const uint32_t n_signals = shmt__os_n_interrupted();
     (void)shmt__ring_wait_any(w->rings, w->n_rings, deadline_ns);
     if (shmt__os_n_interrupted() == n_signals) return SHMTENSOR_OK;
     return shmt__public_fail(SHMTENSOR_E_INTERRUPTED, "%s(): a signal came", w->function);
   }
+  SHMT_PASS(begin_watch(w));
   SHMT_PASS(poll_for(w, shmt__slice_ms(deadline_ns, SLICE_MS)));
   if (w->watch != NULL) {
     shmt__ring_watch_lower(w->watch);
@@ -175,7 +187,6 @@ static shmtensor_status wait_until_ready(any_wait* w, uint64_t deadline_ns, size
     SHMT_PASS(check_open(w));
     if (shmt__slice_ms(deadline_ns, SLICE_MS) == 0)
       return shmt__public_fail(SHMTENSOR_E_TIMEOUT, "%s(): nothing was ready in time", w->function);
-    SHMT_PASS(begin_watch(w));
     SHMT_PASS(sleep_once(w, deadline_ns));
   }
   return SHMTENSOR_OK;

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 
 bool shmt__wait_item_is_ready(const shmt__wait_item* item) {
-  return item->is_event ? shmt__event_has_come(item->ring, item->since) : shmt__ring_n_messages(item->ring) > 0;
+  if (item->is_event) return shmt__event_has_come(item->ring, item->since);
+  if (item->is_lost != NULL && item->is_lost(item->ring, item->serial)) return true;
+  return shmt__ring_n_messages(item->ring) > 0;
 }
 
 static bool is_any_ready(const shmt__wait_item* items, uint32_t n) {
@@ -76,7 +78,7 @@ struct shmt__ring_watch {
   atomic_uint refs;           /* the caller, and threads that run */
   atomic_uint_least32_t ends; /* 1: the threads are to end; they sleep on it as well */
   shmt__wait_item* items;     /* owned */
-  shmt__ring* rings;          /* owned: header and storage alone */
+  shmt__ring* rings;          /* owned: header, storage, session and block alone */
   part parts[];
 };
 
@@ -129,6 +131,8 @@ static shmt_status copy_items(shmt__ring_watch* w, const shmt__wait_item* items)
     w->items[i].ring = &w->rings[i];
     w->rings[i].header = items[i].ring->header;
     w->rings[i].storage = items[i].ring->storage;
+    w->rings[i].session = items[i].ring->session;
+    w->rings[i].block = items[i].ring->block;
     shmt__storage_retain(w->rings[i].storage);
   }
   return SHMT_OK;

@@ -16,9 +16,12 @@
 
 #include "ipc/ring/event.h"
 
-/* One of the things to wait for: a ring, ready while it has a message; or an event, as shmt__event_has_come says. */
+/* One of the things to wait for: a ring, ready while it has a message; a line of a call, also once that is lost; or an
+ * event, as shmt__event_has_come says. */
 typedef struct shmt__wait_item {
   shmt__ring* ring; /* borrowed */
+  bool (*is_lost)(shmt__ring* line, uint32_t serial); /* shmt__call_is_lost; NULL: it is no call */
+  uint32_t serial;                                    /* of the call */
   bool is_event;
   shmt__event_mark since; /* of an event */
 } shmt__wait_item;
