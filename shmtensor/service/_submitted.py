@@ -39,6 +39,7 @@ class _Call(NamedTuple):
     deadline: float | None
     timeout: float | None
     retry: int
+    is_sent: bool = True  # False: it is to be sent again, when there is room
 
 
 class Submitted:
@@ -71,12 +72,8 @@ class Submitted:
                     raise self._named()._late(call.timeout)
             serial = self._free_serial()
             self._calls[serial] = call
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=_read, args=(weakref.ref(self),), name="shmtensor-calls", daemon=True
-                )
-                self._thread.start()
         try:
+            self._start_thread()
             self._line.begin(self._ring, call.packed, serial, left_until(call.deadline))
         except Full:
             self._end(serial)
@@ -84,6 +81,15 @@ class Submitted:
         except BaseException:
             self._end(serial)
             raise
+
+    def _start_thread(self) -> None:
+        with self._changed:
+            if self._thread is None:
+                thread = threading.Thread(
+                    target=_read, args=(weakref.ref(self),), name="shmtensor-calls", daemon=True
+                )
+                thread.start()  # which may fail: then the next call tries again
+                self._thread = thread
 
     def _free_serial(self) -> int:
         """Return a number whose word no call has; there is one."""
@@ -138,25 +144,38 @@ class Submitted:
                 self._end(serial)
             elif call.deadline is not None and now >= call.deadline:
                 self._fail(serial, self._named()._late(call.timeout))
-            elif self._line.is_lost(serial):
+            elif not call.is_sent or self._line.is_lost(serial):
                 self._again(serial, call)
         return bool(self._calls) and not self._is_stopped
 
     def _again(self, serial: int, call: _Call) -> None:
-        if call.retry <= 0:
+        """Send a lost request again, with its number. This thread must not wait for room."""
+        if call.is_sent and call.retry <= 0:
             self._fail(serial, self._named()._lost())
             return
-        if self._end(serial) is None:
-            return
+        if call.is_sent:
+            call = call._replace(retry=call.retry - 1, is_sent=False)
         try:
-            self._put(call._replace(retry=call.retry - 1))
+            with self._changed:
+                if serial not in self._calls:
+                    return
+                self._calls[serial] = call
+                self._line.begin(self._ring, call.packed, serial, 0.0)
+                self._calls[serial] = call._replace(is_sent=True)
+        except Full:
+            return
         except Exception as error:
-            call.future.set_exception(error)
+            self._fail(serial, error)
 
     def _fail(self, serial: int, error: BaseException) -> None:
         call = self._end(serial)
         if call is not None and call.future.set_running_or_notify_cancel():
             call.future.set_exception(error)
+
+    def fail_all(self, error: BaseException) -> None:
+        """No reply can be read: let the calls fail that are under way."""
+        for serial in list(self._calls):
+            self._fail(serial, error)
 
     def may_leave(self, idle_s: float) -> bool:
         """Whether the thread is to end, which has read no reply for so long."""
@@ -182,7 +201,12 @@ def _read(of: weakref.ref[Submitted]) -> None:
         submitted = of()
         if submitted is None:
             return
-        if submitted.read_once():
+        try:
+            is_busy = submitted.read_once()
+        except Exception as error:  # a member has written over the line, the manager is gone, ...
+            submitted.fail_all(error)
+            is_busy, idle_since = False, -_IDLE_S
+        if is_busy:
             idle_since = time.monotonic()
         elif submitted.may_leave(time.monotonic() - idle_since):
             return

@@ -23,7 +23,7 @@ import service_programs as programs
 import waiting
 
 import shmtensor as T
-from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
+from shmtensor.errors import HandleError, RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.service import Service, wait_any
 
 _SERVER = """
@@ -454,3 +454,107 @@ def test_stopped_server_keeps_its_request(service: Service, server: programs.Pro
     assert time.monotonic() - begin < programs.WAIT_S
     server.process.send_signal(signal.SIGCONT)
     assert client.call(2) == 4
+
+
+# --- what is under way when something goes wrong ---
+
+
+class _Line:
+    """A line that fails as a test says."""
+
+    def __init__(self, line: object, **failing: object) -> None:
+        self._line, self._failing = line, failing
+
+    def __getattr__(self, name: str) -> object:
+        return self._failing.get(name) or getattr(self._line, name)
+
+
+def test_calls_fail_when_their_replies_cannot_be_read(service: Service) -> None:
+    client, server = service.Client("double"), service.Server("double")
+    first = client.submit(1)
+    assert client._submitted is not None
+    line = client._submitted._line
+
+    def damaged(*_: object) -> None:
+        raise HandleError("the queue is damaged")
+
+    client._submitted._line = _Line(line, wait=damaged)
+    with pytest.raises(HandleError, match="damaged"):
+        first.result(programs.WAIT_S)
+    client._submitted._line = line
+    second = client.submit(2)
+    for request in server.take(2, wait=10):
+        request.reply(5)
+    assert second.result(programs.WAIT_S) == 5
+
+
+def test_a_thread_that_cannot_start_fails_one_call(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, server = service.Client("double"), service.Server("double")
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start"):
+            client.submit(1)
+    future = client.submit(2)
+    (request,) = server.take()
+    assert request.value == 2 and request.reply(3)
+    assert future.result(programs.WAIT_S) == 3
+
+
+def test_lost_calls_are_sent_again_while_others_wait_for_room(
+    service: Service, run: type[programs.Program]
+) -> None:
+    client = service.Client("double")
+    taker = run(
+        "import sys\nfrom shmtensor.service import Service\n"
+        "server, taken = Service(sys.argv[1]).Server('double'), []\n"
+        "while len(taken) < 504:\n    taken += server.take(100)\n"
+        "print('taken', flush=True)\nsys.stdin.read()\n",
+        service._name,
+    )
+    futures = [client.submit(i, retry=1) for i in range(504)]
+    assert taker.line() == "taken"
+    later: list[object] = []
+    waiters = [
+        threading.Thread(target=lambda: later.append(client.submit(1).result(programs.WAIT_S)))
+        for _ in range(8)
+    ]
+    for waiter in waiters:
+        waiter.start()
+    taker.kill()
+    server = service.Server("double")
+    n = 0
+    while n < 512:
+        for request in server.take(64, timeout=programs.WAIT_S):
+            request.reply(2 * request.value)
+            n += 1
+    assert [f.result(programs.WAIT_S) for f in futures] == [2 * i for i in range(504)]
+    for waiter in waiters:
+        waiter.join()
+    assert later == [2] * 8
+
+
+def test_lost_calls_wait_for_room_in_a_bounded_queue(
+    service: Service, run: type[programs.Program]
+) -> None:
+    client = service.Client("double")
+    taker = run(
+        "import sys\nfrom shmtensor.service import Service\n"
+        "server, taken = Service(sys.argv[1]).Server('double', 2), []\n"
+        "while len(taken) < 6:\n    taken += server.take(2)\n"
+        "print('taken', flush=True)\nsys.stdin.read()\n",
+        service._name,
+    )
+    futures = [client.submit(i, retry=1) for i in range(6)]
+    assert taker.line() == "taken"
+    taker.kill()
+    server = service.Server("double")
+    for _ in range(6):
+        (request,) = server.take(timeout=programs.WAIT_S)
+        request.reply(request.value)
+    assert [f.result(programs.WAIT_S) for f in futures] == list(range(6))
