@@ -45,7 +45,7 @@ __all__ = [
     "write_header",
 ]
 
-FORMAT = 1
+FORMAT = 2
 BYTE_ORDER = sys.byteorder
 _MAGIC = b"shmtbrg" + bytes([FORMAT])
 _HEAD = struct.Struct("<8sQQ")
@@ -100,15 +100,14 @@ def _is_positions(value: Any) -> bool:
 
 
 def _is_settings(value: Any) -> bool:
-    """Depth, history and overflow of a topic."""
+    """Depth, history and overflow of a topic; None for what nobody has said."""
+    if type(value) is not list or len(value) != 3:
+        return False
+    depth, history, overflow = value
     return (
-        type(value) is list
-        and len(value) == 3
-        and type(value[0]) is int
-        and 1 <= value[0] <= _MOST_MESSAGES
-        and type(value[1]) is int
-        and 0 <= value[1] <= _MOST_MESSAGES
-        and value[2] in OVERFLOWS
+        (depth is None or (type(depth) is int and 1 <= depth <= _MOST_MESSAGES))
+        and (history is None or (type(history) is int and 0 <= history <= _MOST_MESSAGES))
+        and (overflow is None or overflow in OVERFLOWS)
     )
 
 

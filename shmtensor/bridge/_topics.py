@@ -40,6 +40,7 @@ class TopicEndpoint(Endpoint):
         self._sends, self._takes = sends, takes
         self._subscription: Subscription[Any] | None = None
         self._topic: Any = None
+        self._settings: list[Any] = []  # that were said of it there
 
     def start(self) -> None:
         """Start a thread for each direction."""
@@ -58,7 +59,6 @@ class TopicEndpoint(Endpoint):
         if not self.wait_for_name("topic"):
             return
         with self.place.service.Topic(self.here) as topic:
-            settings = [topic.depth, topic.history, topic.overflow]
             self._subscription = topic._subscribe_to_local()
         with self._subscription as messages:
             # In this order: what waits is in the subscription, where newer messages may replace it.
@@ -74,7 +74,7 @@ class TopicEndpoint(Endpoint):
                     continue
                 payload = self.encode(value)
                 if payload is not None:
-                    self._out.send(lambda seq: self._header(seq, settings), payload)
+                    self._out.send(lambda seq: self._header(seq, topic._said()), payload)
 
     def _is_there(self, messages: Subscription[Any]) -> bool:
         """Wait for a message; False: the bridge is closed."""
@@ -112,15 +112,15 @@ class TopicEndpoint(Endpoint):
             self._in.worked_off(frame, used)
 
     def _open(self, settings: list[Any]) -> Any:
-        """Return the topic: as it is here, or made as it is there."""
-        if self._topic is None:
+        """Return the topic, and say here what was said of it there."""
+        if self._topic is None or settings != self._settings:
             depth, history, overflow = settings
             service = self.place.service
             try:
                 made = service.Topic(self.here, depth=depth, history=history, overflow=overflow)
             except ValueError:
-                made = service.Topic(self.here)  # with other settings, if it is one at all
-            self._topic = made
+                made = service.Topic(self.here)  # other things were said here, if it is one at all
+            self._topic, self._settings = made, settings
         return self._topic
 
     def _publish_here(self, topic: Any, value: Any) -> None:

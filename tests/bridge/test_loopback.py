@@ -93,6 +93,26 @@ def test_a_topic_has_the_settings_of_the_machine_where_it_was_made(services: Ser
         assert there.latest() == "newest"  # for those who come late, there too
 
 
+def test_what_nobody_said_of_a_topic_is_not_said_there(services: Services) -> None:
+    here = services[0].Topic("map")
+    with machines.pair(*services, topics=("map",)) as pair:
+        received = lambda: machines.named(pair.there.bridge, "map").n_received  # noqa: E731
+        waiting.until(lambda: here.n_subscribers == 1)
+        here.publish(1)
+        waiting.until(lambda: received() == 1)
+        there = services[1].Topic("map")
+        assert there._said() == [None, None, None]
+        services[1].Topic("map", depth=7)
+        services[0].Topic("map", history=2)
+        here.publish(2)
+        waiting.until(lambda: received() == 2)
+        assert there._said() == [7, 2, None]
+        services[0].Topic("map", depth=5, overflow="block")  # which contradicts: it stays here
+        here.publish(3)
+        waiting.until(lambda: received() == 3)
+        assert there._said() == [7, 2, None] and there.latest() == 3
+
+
 def test_the_history_goes_over_and_does_not_come_back(services: Services) -> None:
     here = services[0].Topic("map", history=2)
     here.publish("old")
