@@ -134,7 +134,7 @@ static void give_line(client_object* c, idle_line* line, bool is_ours) {
 
 /* --- calls --- */
 
-typedef enum call_state { UNDER_WAY, ANSWERED, TAKEN, CANCELLED } call_state;
+typedef enum call_state { PENDING, ANSWERED, TAKEN, CANCELLED } call_state;
 
 /* What a handle of a call stands for; shmtensor_client_call has one without a handle. */
 typedef struct call_object {
@@ -178,7 +178,7 @@ static shmt__ring_result call_begin(shmt__public_wait* w, uint64_t deadline_ns) 
  * may find it. */
 static void keep_reply(call_object* c, shmt__received_message* m) {
   shmt__mutex_lock(&c->lock);
-  const bool is_reply = c->state == UNDER_WAY && shmt__call_serial_of(m->flags) == c->line->serial;
+  const bool is_reply = c->state == PENDING && shmt__call_serial_of(m->flags) == c->line->serial;
   if (is_reply) {
     c->reply = *m;
     c->state = ANSWERED;
@@ -190,11 +190,11 @@ static void keep_reply(call_object* c, shmt__received_message* m) {
 /* Wait until the call is under way no more. */
 static shmt__ring_result call_reply(shmt__public_wait* w, uint64_t deadline_ns) {
   call_object* c = ((call_wait*)w)->call;
-  if (state_of(c) == UNDER_WAY) {
+  if (state_of(c) == PENDING) {
     shmt__received_message m;
     const shmt__ring_result result = shmt__call_wait(c->line->line, c->line->serial, deadline_ns, &m);
     if (result == SHMT_RING_DONE) keep_reply(c, &m);
-    if (state_of(c) != UNDER_WAY) return SHMT_RING_DONE; /* perhaps another thread has found it in this moment */
+    if (state_of(c) != PENDING) return SHMT_RING_DONE; /* perhaps another thread has found it in this moment */
     if (result != SHMT_RING_DONE) return result;
     /* A server may send without end what nobody has asked for. */
     return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_EMPTY;
@@ -329,11 +329,11 @@ bool shmt__call_object_is_done(void* object) {
   shmt__received_message m;
   uint32_t n = 0;
   if (c->fork != shmt__fork_count()) return true; /* a wait says that it is the parent's */
-  for (uint32_t left = shmt__ring_n_messages(c->line->line); left > 0 && state_of(c) == UNDER_WAY; left--) {
+  for (uint32_t left = shmt__ring_n_messages(c->line->line); left > 0 && state_of(c) == PENDING; left--) {
     if (shmt__ring_get(c->line->line, &m, 1, &n, 0) != SHMT_RING_DONE) break; /* a wait says why */
     keep_reply(c, &m);
   }
-  return state_of(c) != UNDER_WAY || shmt__ring_n_messages(c->line->line) > 0 ||
+  return state_of(c) != PENDING || shmt__ring_n_messages(c->line->line) > 0 ||
          shmt__call_is_lost(c->line->line, c->line->serial);
 }
 
