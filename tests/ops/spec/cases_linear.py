@@ -37,6 +37,7 @@ REDUCE: dict[str, list[Case]] = {
     "any.dims": [case(_x), case(_cube, [0, 2], True)],
     "allclose": [case(_x, _x)],
     "equal": [case(_x, _x)],
+    "_local_scalar_dense": [case(t()), case(t(1, 1))],
     "amax": [case(distinct(3, 4)), case(distinct(2, 3, 4), [0, 2]), case(distinct(3, 4), 1, True)],
     "amin": [case(distinct(3, 4)), case(distinct(2, 3, 4), [0, 2]), case(distinct(3, 4), 1, True)],
     "aminmax": [case(distinct(3, 4)), case(distinct(3, 4), dim=0, keepdim=True)],

@@ -59,6 +59,7 @@ UP_TO_PHASE = frozenset("linalg_eig linalg_eigh _linalg_eigh linalg_svd _linalg_
 #: The result depends on values, so Meta may refuse.
 DATA_DEPENDENT = frozenset(
     """
+    _local_scalar_dense
     _unique2 argwhere masked_select nonzero nonzero.out nonzero_numpy repeat_interleave.Tensor
     repeat_interleave.self_Tensor unique_consecutive unique_dim unique_dim_consecutive bincount
     where allclose equal tensor_split.tensor_indices_or_sections narrow.Tensor

@@ -132,6 +132,7 @@ CREATION: dict[str, Reference] = {
     "linalg_vander": lambda a, *, N=None: _vander(a, N, True),
     "_linalg_vander": lambda a, n: _vander(a, n, True),
     "_number_like": lambda a, value: value,
+    "_local_scalar_dense": lambda a: a.item(),
     "_eps": lambda a: np.finfo(a.dtype).eps,
 }
 
