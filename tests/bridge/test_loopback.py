@@ -24,6 +24,7 @@ import waiting
 
 import shmtensor
 from shmtensor.bridge import Bridge
+from shmtensor.bridge._format import FORMAT
 from shmtensor.bridge._link import Link
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.service import Request, Service
@@ -570,11 +571,11 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
         me, partner = bridge.status().id, "0" * 16
         with zenoh.open(_configuration([address], [], None, 1 << 20)) as stranger:
             token = stranger.liveliness().declare_token(
-                f"shmtensor/bridge/1/default/alive/{partner}"
+                f"shmtensor/bridge/{FORMAT}/default/alive/{partner}"
             )
 
             def put(header: bytes | None, payload: bytes = b"", sender: str = partner) -> None:
-                key = f"shmtensor/bridge/1/default/{me}/{sender}"
+                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{sender}"
                 stranger.put(
                     key,
                     payload,
@@ -583,7 +584,7 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
                 )
 
             def hello(**more: Any) -> bytes:
-                fields = {"format": 1, "byte_order": "little", "chosen": me, "answers": False}
+                fields = {"format": FORMAT, "byte_order": "little", "chosen": me, "answers": False}
                 fields["attempt"] = 1
                 return write_header("hello", **{**fields, "received": [], **more})
 
@@ -648,7 +649,7 @@ def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
     monkeypatch.setattr(first._link, "_happened", happens_slowly)
     header = write_header(
         "hello",
-        format=1,
+        format=FORMAT,
         byte_order=sys.byteorder,
         chosen="",
         answers=False,
@@ -660,7 +661,7 @@ def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
 
         def flood(n: int) -> None:
             for i in range(n):
-                key = f"shmtensor/bridge/1/default/{me}/{i:016x}"
+                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{i:016x}"
                 block = zenoh.CongestionControl.BLOCK
                 stranger.put(key, b"", attachment=header, congestion_control=block)
 
@@ -672,7 +673,7 @@ def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
         assert most <= _greetings._MOST_WAITING
         assert len(waiting_greetings._waiting) <= _greetings._MOST_WAITING
         liveliness = stranger.liveliness()
-        alive = "shmtensor/bridge/1/default/alive"
+        alive = f"shmtensor/bridge/{FORMAT}/default/alive"
         with Bridge(services[1], connect=address, topics=["frames"]) as second:
             # Others come and go, and talk, while the two find each other.
             for i in range(300):
