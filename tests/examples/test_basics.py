@@ -101,14 +101,16 @@ def test_watchers_see_what_is_published() -> None:
 
 def _session_of(service: str) -> inspect.Session:
     """Wait until a program has started it."""
-    found: list[inspect.Session] = []
 
-    def is_there() -> bool:
-        found.extend(inspect.open_sessions(service))
-        return bool(found)
+    def answers() -> bool:
+        for session in inspect.open_sessions(service):
+            with session:
+                if session.manager_pid():
+                    return True
+        return False
 
-    waiting.until(is_there)
-    return found[0]
+    waiting.until(answers)  # until then, one sees files of its members, and not what is in them
+    return inspect.open_sessions(service)[0]
 
 
 @pytest.mark.check
@@ -142,11 +144,6 @@ def test_job_of_a_killed_worker_goes_to_another_one() -> None:
     assert sorted(numbers) == [("0", " again"), ("1", ""), ("2", "")]
 
 
-def _n_requests(session: inspect.Session) -> int:
-    server = session.servers().get("digits")
-    return 0 if server is None else server.n_requests
-
-
 @pytest.mark.check
 def test_model_server_answers_in_batches_though_one_is_killed() -> None:
     service = f"basics-{os.getpid()}-{uuid.uuid4().hex}"
@@ -162,11 +159,13 @@ def test_model_server_answers_in_batches_though_one_is_killed() -> None:
             env=environment,
         )
 
-    first, second = start("serve"), start("serve")
-    client = start("ask", "1000")
+    client = start("ask", "1000")  # which waits for servers
     with _session_of(service) as session:
-        waiting.until(lambda: _n_requests(session) > 0)
-    first.kill()
+        waiting.until(lambda: any(s.n_requests > 0 for s in session.servers().values()))
+        first = start("serve")
+        waiting.until(lambda: any(s.n_waiting < s.n_requests for s in session.servers().values()))
+        first.kill()
+        second = start("serve")
     out, errors = client.communicate(timeout=240)
     second.send_signal(signal.SIGINT)
     first.communicate()
