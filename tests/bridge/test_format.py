@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 
 import shmtensor
 from shmtensor.bridge import _format
-from shmtensor.bridge._format import Damaged, decode, encode, read_header, write_header
+from shmtensor.bridge._format import (
+    _MAGIC,
+    FORMAT,
+    Damaged,
+    decode,
+    encode,
+    read_header,
+    write_header,
+)
 from shmtensor.service._libraries import Foreign
 
 MOST = 1 << 20
@@ -110,7 +118,7 @@ def test_a_payload_above_the_limit_is_refused_before_it_is_made() -> None:
 
 def payload_of(text: bytes, *storages: bytes, sizes: tuple[int, ...] | None = None) -> bytes:
     sizes = tuple(map(len, storages)) if sizes is None else sizes
-    head = struct.pack("<8sQQ", b"shmtbrg\x01", len(text), len(sizes))
+    head = struct.pack("<8sQQ", _MAGIC, len(text), len(sizes))
     return head + struct.pack(f"<{len(sizes)}Q", *sizes) + text + b"".join(storages)
 
 
@@ -123,7 +131,7 @@ def payload_of(text: bytes, *storages: bytes, sizes: tuple[int, ...] | None = No
         encode(1, MOST)[:-1],
         encode(1, MOST) + b"\0",
         encode(shmtensor.ones(4), MOST)[:-1],
-        encode(1, MOST).replace(b"shmtbrg\x01", b"shmtbrg\x02"),
+        encode(1, MOST).replace(_MAGIC, b"shmtbrg" + bytes([FORMAT + 1])),
         payload_of(b'{"kind":"value","value":["t",0,"int8",0,[9],[1],false]}', b"12345678"),
         payload_of(b'{"kind":"value","value":["t",1,"int8",0,[8],[1],false]}', b"12345678"),
         payload_of(b'{"kind":"value","value":["t",0,"int8",0,[8],[1],false]}', sizes=(1 << 62,)),
@@ -138,7 +146,7 @@ def payload_of(text: bytes, *storages: bytes, sizes: tuple[int, ...] | None = No
         ),
         payload_of(b"[" * 100_000),
         payload_of(b'{"kind":"value","value":' + b"9" * 10_000 + b"}"),
-        struct.pack("<8sQQ", b"shmtbrg\x01", 1 << 63, 1 << 63),
+        struct.pack("<8sQQ", _MAGIC, 1 << 63, 1 << 63),
     ],
     ids=lambda payload: f"{len(payload)} bytes",
 )

@@ -83,6 +83,7 @@ def wrapped(*values: float, grad: bool = False) -> Wrapper:
 # --- what a class is asked -----------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_operators_functions_methods_and_slots_ask_the_class() -> None:
     x = wrapped(1, 2)
     for result in (x + 1, st.add(x, 1), x.add(1), aten.add.Tensor(x, 1), 1 + x):
