@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import collections
 import copy
-import copyreg
 import importlib
 import pickle
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from shmtensor import _C
@@ -148,10 +148,19 @@ def rebuild_wrapper(
     return made
 
 
+def _slot_names(kind: type) -> Iterator[str]:
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                is_private = name.startswith("__") and not name.endswith("__")
+                yield f"_{base.__name__.lstrip('_')}{name}" if is_private else name
+
+
 def _state_of(tensor: Tensor) -> dict[str, Any]:
     """The attributes of a tensor, those in slots too."""
-    slots = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
-    state = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
+    slots = [name for name in _slot_names(type(tensor)) if hasattr(tensor, name)]
+    state = {name: getattr(tensor, name) for name in slots}
     return state | dict(getattr(tensor, "__dict__", {}))
 
 

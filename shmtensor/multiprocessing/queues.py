@@ -502,7 +502,7 @@ class Queue(Generic[_T]):
 
     @property
     def _maxsize(self) -> int:
-        return self._ring.max_messages or SEM_VALUE_MAX
+        return int(self._ring.max_messages) or SEM_VALUE_MAX
 
     def full(self) -> bool:
         """Whether ``put`` would wait."""

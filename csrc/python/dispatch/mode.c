@@ -28,10 +28,10 @@ typedef struct mode_stack {
 
 enum { ABOVE, BELOW };
 static _Thread_local mode_stack stacks[2];
-static const int keys[2] = {SHMT_KEY_Python, SHMT_KEY_PythonBelowAutograd};
+static const int mode_keys[2] = {SHMT_KEY_Python, SHMT_KEY_PythonBelowAutograd};
 
 static void update_key(int which) {
-  const shmt_keyset bit = (shmt_keyset)1 << keys[which];
+  const shmt_keyset bit = (shmt_keyset)1 << mode_keys[which];
   if (stacks[which].n)
     shmt__tls_keys.included |= bit;
   else
