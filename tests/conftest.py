@@ -80,6 +80,7 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 
     sharing.join()
     before = HeldResources.now()
+    gc.freeze()  # tests collect garbage hundreds of times, which need not walk what was there before
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
