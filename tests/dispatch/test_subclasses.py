@@ -485,7 +485,8 @@ def test_deepcopy_needs_a_clone_of_the_class() -> None:
     ],
 )
 def test_memory_that_is_not_there_is_refused(read: Callable[[Any], Any]) -> None:
-    with pytest.raises((RuntimeError, BufferError, TypeError, NotImplementedError)):
+    texts = "for tensor subclasses|doesn't have storage|no data|on different device"
+    with pytest.raises(RuntimeError, match=texts):
         read(wrapped(1, 2))
 
 
