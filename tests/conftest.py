@@ -80,7 +80,8 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 
     sharing.join()
     before = HeldResources.now()
-    gc.freeze()  # tests collect garbage hundreds of times, which need not walk what was there before
+    # Tests collect garbage hundreds of times; what was there before is not walked each time.
+    gc.freeze()
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
