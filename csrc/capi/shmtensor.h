@@ -151,15 +151,16 @@ shmtensor_status shmtensor_dict(shmtensor_value** out);
  * Ownership: consumes the tensor on success; its deleter is called when the last value or message with it is gone. */
 shmtensor_status shmtensor_tensor(DLManagedTensorVersioned* tensor, shmtensor_value** out);
 
-/* Append to a list or a tuple. Errors: VALUE (it is none, nested more than 200 deep), NO_MEMORY.
+/* Append to a list or a tuple. A value that another one has consumed is a part of it: it is neither changed any more
+ * nor put anywhere else. Errors: VALUE (it is none, a part, nested more than 200 deep), NO_MEMORY.
  * Ownership: consumes the item on success. */
 shmtensor_status shmtensor_value_append(shmtensor_value* sequence, shmtensor_value* item);
-/* Set the item of a key; who sets a key twice has the last item. Errors: VALUE (no dict, a key of another kind, nested
- * too deep), NO_MEMORY. Ownership: consumes key and item on success. */
+/* Set the item of a key; who sets a key twice has the last item. Errors: VALUE (no dict, a key of another kind, a part,
+ * nested too deep), NO_MEMORY. Ownership: consumes key and item on success. */
 shmtensor_status shmtensor_value_set(shmtensor_value* dict, shmtensor_value* key, shmtensor_value* item);
 /* The same with a text of UTF-8 as the key. */
 shmtensor_status shmtensor_value_set_text(shmtensor_value* dict, const char* key, shmtensor_value* item);
-/* Free a tree that no other one has consumed. NULL is fine. Cannot fail. */
+/* Free a tree. NULL is fine, and a part of another value, which stays. Cannot fail. */
 void shmtensor_value_free(shmtensor_value* value);
 
 /* Accessors. Errors: VALUE (NULL, a value of another kind, an index that is too high).

@@ -68,7 +68,6 @@ shmtensor_status shmt__geometry_of(const char* function, DLDataType dtype, int n
 typedef struct exported {
   DLManagedTensorVersioned managed; /* first: the deleter gets its address */
   shmt_storage* storage;            /* owned and pinned */
-  int64_t offset;
   int64_t dims[];
 } exported;
 
@@ -90,7 +89,6 @@ shmtensor_status shmt__tensor_export(shmt_storage* s, const shmt__geometry* g, D
   for (size_t i = 0; i < n; i++)
     if (e->dims[i] == 1) e->dims[n + i] = 1;
   e->storage = s;
-  e->offset = g->offset;
   shmt__storage_retain(s);
   /* relaxed: the reference keeps the storage. */
   (void)atomic_fetch_add_explicit(&s->exports, 1, memory_order_relaxed);
@@ -132,6 +130,23 @@ static shmtensor_status read_geometry(const char* function, const DLTensor* dl, 
   return SHMTENSOR_OK;
 }
 
+/* One of our own: the same storage. Its owner may have made the structure describe a part of the tensor. */
+static shmtensor_status take_back(const char* function, exported* e, shmt__geometry* g, shmt_storage** out) {
+  const DLTensor* dl = &e->managed.dl_tensor;
+  const int64_t item = shmt__dtype_size[g->dtype];
+  const intptr_t begin = (intptr_t)dl->data + (intptr_t)dl->byte_offset - (intptr_t)e->storage->data;
+  g->offset = begin / item;
+  const bool fits = begin % item == 0 && shmt__geometry_check(g, e->storage, function) == SHMT_OK;
+  SHMT_NEED_THAT(fits,
+                 "%s(): a tensor of ours that was changed to lie %" PRIdPTR
+                 " bytes behind the start of its storage of %" PRIu64,
+                 function, begin, e->storage->nbytes);
+  *out = e->storage;
+  shmt__storage_retain(e->storage);
+  delete_exported(&e->managed);
+  return SHMTENSOR_OK;
+}
+
 shmtensor_status shmt__tensor_import(const char* function, DLManagedTensorVersioned* m, shmt_storage** out,
                                      shmt__geometry* g) {
   int64_t nbytes = 0;
@@ -139,14 +154,7 @@ shmtensor_status shmt__tensor_import(const char* function, DLManagedTensorVersio
                  m->version.minor);
   const DLTensor* dl = &m->dl_tensor;
   SHMT_PASS(read_geometry(function, dl, g));
-  if (m->deleter == delete_exported) {
-    exported* e = (exported*)m;
-    g->offset = e->offset;
-    *out = e->storage;
-    shmt__storage_retain(e->storage);
-    delete_exported(m);
-    return SHMTENSOR_OK;
-  }
+  if (m->deleter == delete_exported) return take_back(function, (exported*)m, g, out);
   SHMT_NEED_THAT(span_of(g, &nbytes) && shmt__bytes_can_lie_at(dl->data, dl->byte_offset, (uint64_t)nbytes),
                  "%s(): %" PRId64 " bytes at offset %" PRIu64 " of %p lie outside of memory", function, nbytes,
                  dl->byte_offset, dl->data);

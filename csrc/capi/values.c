@@ -20,11 +20,16 @@ shmtensor_status shmt__value_check(const char* function, const char* argument, c
 }
 
 #define CHECK(value) SHMT_PASS(shmt__value_check(__func__, #value, value))
-#define CHECK_KIND(value, condition, expected)                                                       \
-  do {                                                                                               \
-    CHECK(value);                                                                                    \
-    SHMT_NEED_THAT(condition, "%s(): %s is %s, expected %s", __func__, #value,                       \
-                   shmt__value_title((value)->kind), expected);                                      \
+#define CHECK_WHOLE(value)                                                                                         \
+  do {                                                                                                             \
+    CHECK(value);                                                                                                  \
+    SHMT_NEED_THAT(!(value)->is_part, "%s(): %s is a part of another value, which consumed it", __func__, #value); \
+  } while (0)
+#define CHECK_KIND(value, condition, expected)                                                                   \
+  do {                                                                                                           \
+    CHECK(value);                                                                                                \
+    SHMT_NEED_THAT(condition, "%s(): %s is %s, expected %s", __func__, #value, shmt__value_title((value)->kind), \
+                   expected);                                                                                    \
   } while (0)
 
 /* --- nodes --- */
@@ -65,10 +70,10 @@ shmt_status shmt__value_of_tensor(shmt_storage* s, const shmt__geometry* g, shmt
   return SHMT_OK;
 }
 
-void shmtensor_value_free(shmtensor_value* v) {
-  if (v == NULL || v->magic != VALUE_MAGIC || --v->refs > 0) return;
+void shmt__value_release(shmtensor_value* v) {
+  if (v == NULL || --v->refs > 0) return;
   if (shmt__value_is_container(v)) {
-    for (size_t i = 0; i < v->u.items.n; i++) shmtensor_value_free(v->u.items.at[i]);
+    for (size_t i = 0; i < v->u.items.n; i++) shmt__value_release(v->u.items.at[i]);
     free(v->u.items.at);
   } else if (v->kind == SHMTENSOR_TEXT || v->kind == SHMTENSOR_BYTES) {
     free(v->u.bytes.at);
@@ -78,6 +83,10 @@ void shmtensor_value_free(shmtensor_value* v) {
   }
   v->magic = 0;
   free(v);
+}
+
+void shmtensor_value_free(shmtensor_value* v) {
+  if (v != NULL && v->magic == VALUE_MAGIC && !v->is_part) shmt__value_release(v);
 }
 
 static shmt_status reserve(shmtensor_value* container, size_t n_more) {
@@ -98,6 +107,7 @@ static shmt_status check_height(const shmtensor_value* container, const shmtenso
 
 static void add(shmtensor_value* container, shmtensor_value* item) {
   if (shmt__value_is_container(item) && container->height < item->height + 1) container->height = item->height + 1;
+  item->is_part = true;
   container->u.items.at[container->u.items.n++] = item;
 }
 
@@ -107,7 +117,7 @@ shmt_status shmt__value_add(shmtensor_value* container, shmtensor_value* item) {
   if (status == SHMT_OK)
     add(container, item);
   else
-    shmtensor_value_free(item);
+    shmt__value_release(item);
   return status;
 }
 
@@ -264,7 +274,8 @@ shmtensor_status shmtensor_tensor(DLManagedTensorVersioned* tensor, shmtensor_va
 
 shmtensor_status shmtensor_value_append(shmtensor_value* sequence, shmtensor_value* item) {
   CHECK_KIND(sequence, sequence->kind == SHMTENSOR_LIST || sequence->kind == SHMTENSOR_TUPLE, "a list or a tuple");
-  CHECK(item);
+  CHECK_WHOLE(sequence);
+  CHECK_WHOLE(item);
   SHMT_PUBLIC_TRY(check_height(sequence, item));
   SHMT_PUBLIC_TRY(reserve(sequence, 1));
   add(sequence, item);
@@ -274,14 +285,17 @@ shmtensor_status shmtensor_value_append(shmtensor_value* sequence, shmtensor_val
 shmtensor_status shmtensor_value_set(shmtensor_value* dict, shmtensor_value* key, shmtensor_value* item) {
   CHECK_KIND(dict, dict->kind == SHMTENSOR_DICT, "a dict");
   CHECK_KIND(key, shmt__value_is_key(key), "None, a bool, an integer or a text");
-  CHECK(item);
+  CHECK_WHOLE(dict);
+  CHECK_WHOLE(key);
+  CHECK_WHOLE(item);
   SHMT_NEED_THAT(item != key, "%s(): key and item are one value", __func__);
   SHMT_PUBLIC_TRY(check_height(dict, item));
   shmtensor_value** place = find_item(dict, key);
   if (place != NULL) {
-    shmtensor_value_free(*place);
-    shmtensor_value_free(key);
+    shmt__value_release(*place);
+    shmt__value_release(key);
     if (shmt__value_is_container(item) && dict->height < item->height + 1) dict->height = item->height + 1;
+    item->is_part = true;
     *place = item;
     return SHMTENSOR_OK;
   }

@@ -13,6 +13,7 @@ struct shmtensor_value {
   int kind;        /* SHMTENSOR_NONE and so on */
   uint32_t height; /* of a container: levels below it */
   bool is_open;    /* it is being read: a message that names it again would put it into itself */
+  bool is_part;    /* another value consumed it: programs neither change it nor give it away again */
   uint64_t written_by; /* the message that has it already, and its number there */
   uint32_t number;
   union {
@@ -42,7 +43,9 @@ shmt_status shmt__value_of_tensor(shmt_storage* s, const shmt__geometry* g, shmt
 /* Append to the items of a container. Consumes the item, also on failure. Errors: SHMT_E_NOMEM, SHMT_E_VALUE (nested
  * too deep). */
 shmt_status shmt__value_add(shmtensor_value* container, shmtensor_value* item);
-static inline void shmt__auto_shmtensor_value(shmtensor_value** p) { shmtensor_value_free(*p); }
+/* Let go of one reference; NULL is fine. */
+void shmt__value_release(shmtensor_value* v);
+static inline void shmt__auto_shmtensor_value(shmtensor_value** p) { shmt__value_release(*p); }
 static inline bool shmt__value_is_container(const shmtensor_value* v) {
   return v->kind == SHMTENSOR_LIST || v->kind == SHMTENSOR_TUPLE || v->kind == SHMTENSOR_DICT;
 }

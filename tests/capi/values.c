@@ -126,6 +126,29 @@ TEST(depth_is_bounded) {
   shmtensor_value_free(inner);
 }
 
+TEST(part_of_a_value_is_neither_changed_nor_given_away) {
+  shmtensor_value *outer = NULL, *inner = NULL, *other = NULL, *number = integer(3);
+  const shmtensor_value* item = NULL;
+  CHECK_OK(shmtensor_list(&outer));
+  CHECK_OK(shmtensor_list(&inner));
+  CHECK_OK(shmtensor_dict(&other));
+  CHECK_OK(shmtensor_value_append(inner, number));
+  CHECK_OK(shmtensor_value_append(outer, inner));
+  CHECK_FAILS(shmtensor_value_append(inner, outer), SHMTENSOR_E_VALUE, "sequence is a part of another value");
+  CHECK_FAILS(shmtensor_value_append(outer, inner), SHMTENSOR_E_VALUE, "item is a part of another value");
+  CHECK_FAILS(shmtensor_value_set_text(other, "x", inner), SHMTENSOR_E_VALUE, "item is a part of another value");
+  CHECK_FAILS(shmtensor_value_set(other, number, outer), SHMTENSOR_E_VALUE, "key is a part of another value");
+  shmtensor_value_free(inner);
+  shmtensor_value_free(number);
+  CHECK_OK(shmtensor_value_set_text(other, "x", outer));
+  CHECK_FAILS(shmtensor_value_set_text(other, "x", outer), SHMTENSOR_E_VALUE, "item is a part of another value");
+  CHECK_OK(shmtensor_value_find(other, "x", &item));
+  CHECK_OK(shmtensor_value_item(item, 0, &item));
+  CHECK_OK(shmtensor_value_item(item, 0, &item));
+  CHECK_EQ(integer_of(item), 3);
+  shmtensor_value_free(other);
+}
+
 /* --- tensors of other libraries --- */
 
 static int n_deleted;
@@ -182,4 +205,25 @@ TEST(tensors_that_make_no_sense_stay_their_owners) {
   m.dl_tensor.dtype.lanes = 4;
   CHECK_FAILS(shmtensor_tensor(&m, &v), SHMTENSOR_E_TYPE, "lanes");
   CHECK_EQ(n_deleted, 0);
+}
+
+TEST(tensor_comes_back_as_its_holder_has_cut_it) {
+  int64_t shape[] = {6};
+  DLManagedTensorVersioned m = foreign(shape, NULL, 1), *cut = NULL, *back = NULL;
+  shmtensor_value* v = NULL;
+  CHECK_OK(shmtensor_tensor(&m, &v));
+  CHECK_OK(shmtensor_value_get_tensor(v, &cut));
+  shmtensor_value_free(v);
+  cut->dl_tensor.shape[0] = 7;
+  CHECK_FAILS(shmtensor_tensor(cut, &v), SHMTENSOR_E_VALUE, "was changed to lie 0 bytes");
+  cut->dl_tensor.shape[0] = 2;
+  cut->dl_tensor.byte_offset = 6;
+  CHECK_FAILS(shmtensor_tensor(cut, &v), SHMTENSOR_E_VALUE, "was changed to lie 6 bytes");
+  cut->dl_tensor.byte_offset = 8;
+  cut->dl_tensor.data = elements + 1;
+  CHECK_OK(shmtensor_tensor(cut, &v));
+  CHECK_OK(shmtensor_value_get_tensor(v, &back));
+  CHECK(back->dl_tensor.data == elements + 3 && back->dl_tensor.byte_offset == 0 && back->dl_tensor.shape[0] == 2);
+  shmtensor_value_free(v);
+  back->deleter(back);
 }

@@ -449,6 +449,6 @@ shmt_status shmt__json_read(const char* text, uint64_t n, shmt_storage* const* s
   if (status == SHMT_OK)
     *out = d.value;
   else
-    shmtensor_value_free(d.value);
+    shmt__value_release(d.value);
   return status;
 }

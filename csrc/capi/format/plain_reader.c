@@ -175,7 +175,7 @@ static shmt_status read_value(reader* r, int depth, shmtensor_value** out) {
 static shmt_status read_message(reader* r, shmtensor_value** out) {
   SHMT_AUTO(shmtensor_value) v = NULL;
   shmt_status status = read_value(r, 0, &v);
-  for (uint32_t i = 0; i < r->n_known; i++) shmtensor_value_free(r->known[i]);
+  for (uint32_t i = 0; i < r->n_known; i++) shmt__value_release(r->known[i]);
   free(r->known);
   if (status != SHMT_OK) return status;
   if (r->at != r->end) return fail_damaged(r);
