@@ -100,10 +100,14 @@ _PRIVATE = """\
 
 def _described(target: Path) -> None:
     """Let libabigail describe the public functions and their types."""
-    with tempfile.NamedTemporaryFile("w", suffix=".suppr") as private:
-        private.write(_PRIVATE)
-        private.flush()
-        command = ["abidw", "--suppressions", private.name, "--headers-dir", str(HEADER.parent)]
+    with tempfile.TemporaryDirectory() as folder:
+        # Private are all types that are not in these headers, which are known by their names.
+        private, public = Path(folder, "private.suppr"), Path(folder, "public")
+        private.write_text(_PRIVATE)
+        public.mkdir()
+        for header in (HEADER, HEADER.with_name("shmtensor_dlpack.h")):
+            shutil.copy(header, public)
+        command = ["abidw", "--suppressions", str(private), "--headers-dir", str(public)]
         command += ["--drop-private-types", "--no-corpus-path", "--no-comp-dir-path"]
         command += ["--no-show-locs", "--out-file", str(target), str(LIBRARY)]
         subprocess.run(command, check=True, capture_output=True)
