@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import signal
-import sys
 from collections.abc import Iterator
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-__all__ = ["came_from_handler"]
+__all__ = ["came_from_handler", "raise_of_handler"]
 
 
 def came_from_handler(error: BaseException) -> bool:
@@ -17,9 +17,34 @@ def came_from_handler(error: BaseException) -> bool:
 
     Handlers that are built in, or were replaced before this call, are not found.
     """
+    return _of_handler(error) is not None
+
+
+def raise_of_handler(error: BaseException) -> None:
+    """Raise what a signal's handler raised, if that is *error* or led to it.
+
+    Note [Errors of handlers]: whoever catches errors of other code to say something else about
+    them, or nothing, calls this first. Otherwise the alarm of a program becomes a damaged message.
+    """
+    found = _of_handler(error)
+    if found is not None:
+        raise found
+
+
+def _of_handler(error: BaseException) -> BaseException | None:
     handlers = (signal.getsignal(number) for number in signal.valid_signals())
     codes = {code for handler in handlers if (code := _code_of(handler)) is not None}
-    return any(_runs_through(each.__traceback__, codes) for each in _led_to(error))
+    if not codes:
+        return None
+    running = set(_frames_from(inspect.currentframe()))
+    found = (each for each in _led_to(error, running) if _runs_through(each.__traceback__, codes))
+    return next(found, None)
+
+
+def _frames_from(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def _code_of(handler: Any) -> CodeType | None:
@@ -34,15 +59,21 @@ def _code_of(handler: Any) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def _led_to(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over *error* and its reasons, without those that the caller is handling already."""
-    handled = sys.exc_info()[1]
+def _led_to(error: BaseException, running: set[FrameType]) -> Iterator[BaseException]:
+    """Iterate over *error* and its reasons, without those that were caught before.
+
+    These were caught by a function that still runs; the reasons were caught by one that *error* has
+    ended.
+    """
     seen: set[int] = set()
     following: BaseException | None = error
-    while following is not None and following is not handled and id(following) not in seen:
+    while following is not None and id(following) not in seen:
         seen.add(id(following))
         yield following
         following = following.__cause__ or following.__context__
+        caught = following.__traceback__ if following is not None else None
+        if caught is not None and caught.tb_frame in running:
+            return
 
 
 def _runs_through(step: TracebackType | None, codes: set[CodeType]) -> bool:

@@ -33,6 +33,7 @@ from shmtensor._boundary.descriptors import Flag
 from shmtensor._boundary.sharing import give_up
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._interrupts import Condition
+from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
@@ -366,6 +367,10 @@ class PoolWorkers:
         try:
             return _Pickled((task[0], task[1]), self._dumps(task))
         except Exception as error:
+            if came_from_handler(error):  # the caller hears of it, and never gets the result
+                with contextlib.suppress(KeyError):
+                    del self._cache[task[0]]
+                raise
             self._finish(task[0], task[1], (False, error))
             return None
 

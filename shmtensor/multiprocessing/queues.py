@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._core._fork_locks import free_in_child
-from shmtensor._core._signal_handlers import came_from_handler
+from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing._stdlib import reducers
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
@@ -370,6 +370,7 @@ class Queue(Generic[_T]):
         except Full:
             raise
         except Exception as error:
+            raise_of_handler(error)
             is_own = type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error
             if is_own and not _is_of_the_object(error):
                 raise
@@ -418,6 +419,7 @@ class Queue(Generic[_T]):
         try:
             packed = self._ring.pack(obj)
         except Exception as error:
+            raise_of_handler(error)
             is_own = type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error
             if is_own and not _is_of_the_object(error):
                 raise

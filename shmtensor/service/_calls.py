@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
@@ -218,6 +219,7 @@ class Request(_C._Request):
         try:
             self.value = received(self.value, self._server._as)
         except TypeError as error:
+            raise_of_handler(error)
             self.value = None
             self.fail(error)
 
@@ -289,14 +291,16 @@ def _as_utf8(text: str) -> str:
 def _pickled(error: BaseException) -> bytes | None:
     try:
         return pickle.dumps(error)
-    except Exception:  # whatever pickling the exception raises
+    except Exception as failure:  # whatever pickling the exception raises
+        raise_of_handler(failure)
         return None
 
 
 def _unpickled(data: bytes) -> object:
     try:
         return pickle.loads(data)
-    except Exception:  # whatever unpickling raises: a class that this program has not, ...
+    except Exception as failure:  # a class that this program has not, ...
+        raise_of_handler(failure)
         return None
 
 

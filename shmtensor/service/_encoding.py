@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import shmtensor
 from shmtensor._boundary.storage import StorageRef
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.errors import HandleError
 from shmtensor.multiprocessing.adoption import loaded
@@ -390,6 +391,7 @@ def read(text: bytes, storages: list[UntypedStorage]) -> Document:
     try:
         return _read(text, storages)
     except (_Damage, ValueError, RecursionError) as error:
+        raise_of_handler(error)
         raise HandleError(
             f"the description of {len(text)} bytes of a published value is damaged: {error}"
         ) from None

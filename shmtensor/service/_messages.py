@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.multiprocessing.adoption import AS_OURS, loaded
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Foreign, Importer, Library
 
-__all__ = ["AS_OURS", "as_ours", "received"]
+__all__ = ["AS_OURS", "as_ours", "give_back", "received"]
 
 _PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
 
@@ -65,3 +66,14 @@ def received(value: Any, library: Library) -> Any:
         if array is not None:
             return array
     return _libraries.given(value, library)
+
+
+def give_back(ring: Any, taken: list[Any], n_shown: int, error: BaseException) -> None:
+    """Let the next `get` return what was taken, as *error* came when so many were `received`.
+
+    The one that the library cannot show is gone, as a message is that cannot be unpickled.
+    """
+    is_of_value = isinstance(error, Exception) and not isinstance(error, MemoryError)
+    if is_of_value and not came_from_handler(error):
+        del taken[n_shown]
+    ring.give_back(taken)

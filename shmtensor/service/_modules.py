@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shmtensor._boundary import storage as _c
-from shmtensor._core._signal_handlers import came_from_handler
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.errors import HandleError
 from shmtensor.service._libraries import Library, is_module, is_torch_module, parameter_class
@@ -92,7 +92,8 @@ def pack_skeleton(module: object, state: Mapping[str, object]) -> str | None:
     file = io.BytesIO()
     try:
         _Pickler(file, state).dump(module)
-    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
+    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
+        raise_of_handler(error)
         return None  # a lambda, a local class, an open file: readers must pass a module
     return base64.b64encode(file.getvalue()).decode()
 
@@ -109,6 +110,7 @@ def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any
         file = io.BytesIO(base64.b64decode(skeleton, validate=True))
         module = _Unpickler(file, state, library).load()
     except (AttributeError, ImportError) as error:
+        raise_of_handler(error)
         raise RuntimeError(
             f"attach_module(): this program does not have the module's class ({error}); make the "
             "module and pass it"
@@ -116,8 +118,7 @@ def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any
     except MemoryError:
         raise
     except Exception as error:
-        if came_from_handler(error):
-            raise
+        raise_of_handler(error)
         raise HandleError(
             f"the pickle of a published module, {len(skeleton)} characters of base64, is damaged: "
             f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from shmtensor.multiprocessing.queues import JoinableQueue, _readable
 from shmtensor.service import _libraries
 from shmtensor.service._deliveries import Delivery, delivered
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import AS_OURS, received
+from shmtensor.service._messages import AS_OURS, give_back, received
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,10 +104,8 @@ class Queue(JoinableQueue[_T]):
             return value
         try:
             return received(value, self._as)
-        except Exception:
-            raise
-        except BaseException:
-            self._ring.give_back([value])
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
             raise
 
     def _deliveries(self, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
@@ -162,11 +160,21 @@ class Queue(JoinableQueue[_T]):
         """Wait for one object, then return it and others that are there: at most *max_n* in all.
 
         With *ack* they are `Delivery` objects. Errors are those of `get`, and `ValueError` if
-        *max_n* is less than 1.
+        *max_n* is less than 1. If the library cannot show one of the objects, the next call returns
+        the others.
         """
         if not ack:
             taken = super().get_many(max_n, timeout)
-            return taken if self._as == "shmtensor" else [received(v, self._as) for v in taken]
+            if self._as == "shmtensor":
+                return taken
+            shown: list[Any] = []
+            try:
+                for value in taken:
+                    shown.append(received(value, self._as))
+                return shown
+            except BaseException as error:
+                give_back(self._ring, taken, len(shown), error)
+                raise
         self._check()
         return self._deliveries(max_n, timeout)
 

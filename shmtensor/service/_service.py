@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, T
 
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle, Snapshot
 from shmtensor._boundary.storage import StorageRef
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._calls import Client, Server
@@ -348,6 +349,7 @@ class Service:
         try:
             value = _libraries.given(document.value, as_)
         except (TypeError, HandleError) as error:
+            raise_of_handler(error)
             raise type(error)(f"{name!r}: {error}") from None
         return document._replace(value=value), snapshot.entry
 

@@ -14,7 +14,7 @@ from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
 from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import AS_OURS, received
+from shmtensor.service._messages import AS_OURS, give_back, received
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -404,10 +404,8 @@ class Subscription(Generic[_T]):
         """Show a value as the library's. The next `get` returns one whose caller is interrupted."""
         try:
             return received(value, self._as)  # type: ignore[no-any-return]
-        except Exception:
-            raise
-        except BaseException:
-            self._ring.give_back([value])
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
             raise
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[_T]:
@@ -416,15 +414,24 @@ class Subscription(Generic[_T]):
         Raises:
             queue.Empty: Nothing came in time.
             ValueError: *max_n* is less than 1, or the subscription is closed.
+            TypeError: The library has no such dtype. The next call returns the other values.
         """
         self._check_open()
         taken: list[Any] = []
         try:
             self._ring.get_many(max_n, timeout, taken)
-            return taken if self._as == "shmtensor" else [received(v, self._as) for v in taken]
+        except BaseException:
+            self._ring.give_back(taken)
+            raise
+        if self._as == "shmtensor":
+            return taken
+        shown: list[Any] = []
+        try:
+            for value in taken:
+                shown.append(received(value, self._as))
+            return shown
         except BaseException as error:
-            if not isinstance(error, TypeError):
-                self._ring.give_back(taken)
+            give_back(self._ring, taken, len(shown), error)
             raise
 
     async def aget(self) -> _T:

@@ -236,15 +236,21 @@ static PyObject* ring_take(PyObject* self, PyObject* timeout) {
   return shmt__py_ring_raise(result, shmt__py_empty());
 }
 
+/* Take kept messages into a list. Returns false with an exception. */
+static bool take_many_kept(shmt__py_ring* o, uint32_t n_max, PyObject* list) {
+  bool good = true;
+  for (; good && n_max > 0 && shmt__py_ring_has_kept(o); n_max--) {
+    PyObject* object = shmt__py_ring_take_kept(o);
+    good = object != NULL && PyList_Append(list, object) == 0;
+    Py_XDECREF(object);
+  }
+  return good;
+}
+
 /* Take messages into a list. Returns false with an exception. */
 static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, PyObject* list) {
   shmt__received_message received[MOST_AT_ONCE];
-  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) {
-    PyObject* object = shmt__py_ring_take_kept(o);
-    bool good = object != NULL && PyList_Append(list, object) == 0;
-    Py_XDECREF(object);
-    return good;
-  }
+  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) return take_many_kept(o, n_max, list);
   ring_call c = {.base.call = call_get,
                  .ring = o->ring,
                  .received = received,

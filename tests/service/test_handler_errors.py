@@ -1,0 +1,140 @@
+"""Errors of signals' handlers that come while values are packed and shown: they reach the program.
+
+Note [Errors of handlers] in shmtensor/_core/_signal_handlers.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from shmtensor import nn
+from shmtensor.service import Service, _calls, _encoding, _messages, _modules
+
+SIGNAL = signal.SIGUSR1
+
+
+class Alarm(RuntimeError, ValueError, TypeError, AttributeError):
+    """Of every class that somebody catches."""
+
+
+def raise_alarm(number: int, frame: FrameType | None) -> None:
+    raise Alarm("of the program")
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    before = signal.signal(SIGNAL, raise_alarm)
+    yield
+    signal.signal(SIGNAL, before)
+
+
+def interrupt(*args: Any, **kwargs: Any) -> Any:
+    signal.raise_signal(SIGNAL)
+
+
+class Interrupting:
+    """A signal comes while it is pickled."""
+
+    def __reduce__(self) -> Any:
+        return interrupt()
+
+
+class InterruptingLater:
+    """A signal comes while it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return interrupt, ()
+
+
+class Late(Exception):
+    def __reduce__(self) -> Any:
+        return interrupt()
+
+
+def skeleton_that_interrupts() -> str:
+    return base64.b64encode(pickle.dumps(InterruptingLater())).decode()
+
+
+def module_that_interrupts() -> nn.Module:
+    module = nn.Linear(2, 2)
+    module.extra = Interrupting()  # type: ignore[assignment]
+    return module
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "pickle a module": lambda: _modules.pack_skeleton(module_that_interrupts(), {}),
+    "unpickle a module": lambda: _modules.rebuild(skeleton_that_interrupts(), {}, "shmtensor"),
+    "pickle an error": lambda: _calls._pickled(Late()),
+    "unpickle an error": lambda: _calls._unpickled(pickle.dumps(InterruptingLater())),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_error_of_a_handler_reaches_the_program(what: str) -> None:
+    with pytest.raises(Alarm, match="of the program"):
+        CALLS[what]()
+
+
+def test_published_value_that_is_read_as_a_signal_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_encoding.json, "loads", interrupt)
+    with pytest.raises(Alarm, match="of the program"):
+        _encoding.read(b"{}", [])
+
+
+def interrupt_at(call: int) -> Callable[[Any, Any], Any]:
+    """`received`, with a signal at one of its calls."""
+    calls = iter(range(100))
+    real = _messages._libraries.given
+
+    def given(value: Any, library: Any) -> Any:
+        if next(calls) == call:
+            interrupt()
+        return real(value, library)
+
+    return given
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_messages_that_are_shown_as_a_signal_comes_are_returned_later(
+    kind: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "queue":
+        taker: Any = service.Queue("q", as_="numpy")
+        put = taker.put
+    else:
+        topic = service.Topic("t")
+        put, taker = topic.publish, topic.subscribe(as_="numpy")
+    for number in range(4):
+        put([number])
+    monkeypatch.setattr(_messages._libraries, "given", interrupt_at(2))
+    with pytest.raises(Alarm, match="of the program"):
+        taker.get_many(4, 5)
+    monkeypatch.setattr(_messages._libraries, "given", interrupt_at(0))
+    with pytest.raises(Alarm, match="of the program"):
+        taker.get(timeout=5)
+    assert [taker.get(timeout=5) for _ in range(4)] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_value_that_the_library_cannot_show_takes_no_other_with_it(
+    kind: str, service: Service
+) -> None:
+    if kind == "queue":
+        taker: Any = service.Queue("q", as_="numpy")
+        put = taker.put
+    else:
+        topic = service.Topic("t")
+        put, taker = topic.publish, topic.subscribe(as_="numpy")
+    for value in ([0], st.zeros(2, dtype=st.bfloat16), [2]):
+        put(value)
+    with pytest.raises(TypeError, match="NumPy has no dtype bfloat16"):
+        taker.get_many(3, 5)
+    assert taker.get_many(3, 5) == [[0], [2]]
