@@ -15,6 +15,7 @@ from pathlib import Path
 
 __all__ = [
     "HANG_S",
+    "SLOWER",
     "comes_true",
     "is_readable",
     "let_the_manager_look",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 HANG_S = 100.0
+#: How many times longer a program gets for its work under a sanitizer.
+SLOWER = 4 if "SHMTENSOR_SANITIZER" in os.environ else 1
 
 # Of `activity` in shmt__control (csrc/shm/control_file.h): the manager's sweep sets it to 0.
 _ACTIVITY = slice(120, 124)

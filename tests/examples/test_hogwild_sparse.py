@@ -12,6 +12,7 @@ import signal
 
 import numpy as np
 import pytest
+import waiting
 from programs import EXAMPLES, finished, refused
 
 PROGRAM = EXAMPLES / "hogwild_sparse.py"
@@ -49,8 +50,7 @@ def test_speed_up_has_the_same_quality_three_times(start):
 
 @pytest.mark.parametrize("mode", [(), ("--locked",)], ids=["free", "locked"])
 def test_a_killed_worker_holds_nobody_up(start, mode):
-    seconds = "12" if "SHMTENSOR_SANITIZER" in os.environ else "4"
-    run = start(*FOREVER, *mode, "--seconds", seconds, "--decay", "1")
+    run = start(*FOREVER, *mode, "--seconds", str(4 * waiting.SLOWER), "--decay", "1")
     os.kill(run.training_pids("accuracy")[0], signal.SIGKILL)
     text = finished(run)
     assert "worker 0 killed by SIGKILL after" in text
@@ -64,7 +64,8 @@ def test_a_run_goes_on_after_everything_was_killed(start, tmp_path):
     first.wait_for(r"^ +[2-9]\.\d s ")
     first.kill_all()
     assert first.nothing_is_left()
-    again = start(*RATINGS, *FOREVER, "--decay", "0.999", "--seconds", "3", folder="--resume")
+    seconds = str(3 * waiting.SLOWER)
+    again = start(*RATINGS, *FOREVER, "--decay", "0.999", "--seconds", seconds, folder="--resume")
     assert quality(finished(again), "error") <= 0.75
     with open(tmp_path / "run" / "curve.csv") as file:
         seconds = [float(row["seconds"]) for row in csv.DictReader(file)]

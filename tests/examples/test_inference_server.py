@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import waiting
 from programs import EXAMPLES, Run, error_line, finished
 
 PROGRAM = EXAMPLES / "inference_server.py"
@@ -175,7 +176,8 @@ def test_client_finds_an_answer_by_a_mixture_of_versions(monkeypatch):
 
 def test_more_workers_and_clients_join_by_the_services_name(started, tmp_path):
     name = f"inference-join-{os.getpid()}"
-    run = start(started, tmp_path / "run", "--service", name)
+    seconds = str(10 * waiting.SLOWER)  # two more programs start meanwhile
+    run = start(started, tmp_path / "run", "--service", name, "--seconds", seconds)
     run.wait_for("version 1 is published")
     run.worker_pids()
     joined = [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import waiting
 from programs import EXAMPLES, finished, refused
 
 PROGRAM = EXAMPLES / "word_vectors.py"
@@ -42,6 +43,7 @@ def quality(text: str) -> float:
     return float(found.group(1))
 
 
+@pytest.mark.skipif(waiting.SLOWER > 1, reason="trains for minutes under a sanitizer")
 def test_the_stated_quality_is_reached_on_the_standard_library(start, tmp_path):
     text = finished(start("--quick", "--check", "--near", "file,notaword"))
     assert re.search(r"^  file: .*(files|open|directory|path)", text, re.MULTILINE), text

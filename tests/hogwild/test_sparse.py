@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sparse_cases as cases
+import waiting
 
 import shmtensor as st
 from shmtensor import hogwild
@@ -59,7 +60,7 @@ def test_snapshots_have_whole_sparse_steps(optimizer: Any, tmp_path: Path) -> No
         train_step=cases.both_alike,
         make_optimizer=optimizer,
         evaluate=cases.are_alike,
-        seconds=1.5,
+        seconds=1.5 * waiting.SLOWER,
         folder=tmp_path,
         checkpoint_every=0.01,
     )

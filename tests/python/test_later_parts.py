@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import waiting
 
 import shmtensor
 
@@ -126,7 +127,11 @@ assert optim.Optimizer is importlib.import_module("shmtensor.optim.optimizer").O
 )
 def test_a_submodule_is_loaded_once(code: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120 * waiting.SLOWER,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
