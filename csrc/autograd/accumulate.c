@@ -74,7 +74,7 @@ static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
 /* May g become .grad as it is? Only if no other holder can see it or its bytes. */
 static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
   return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
-         !(g->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
+         !(shmt__tensor_own_keys(g) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
          shmt__is_last_reference(&g->storage->refs) &&
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
@@ -153,7 +153,7 @@ static shmt_status accumulate_sparse(shmt_autograd_meta* m, shmt_tensor* g) {
 
 /* Are sums with t the business of its class? See Note [Wrappers] in tensor/tensor.h. */
 static bool is_answered(const shmt_tensor* t) {
-  return (t->keys & (SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_NoMemory)) != 0;
+  return (shmt__tensor_own_keys(t) & (SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_NoMemory)) != 0;
 }
 
 /* Without recording, where a class answers operators for the gradient or for .grad. It may run Python code, so nothing
@@ -235,7 +235,7 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
   shmt_tensor* v = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
-  if (SHMT_LIKELY(!shmt__grad_enabled() && !((*grad)->keys & SHMT_KEYBIT_ForwardAD))) {
+  if (SHMT_LIKELY(!shmt__grad_enabled() && !(shmt__tensor_own_keys(*grad) & SHMT_KEYBIT_ForwardAD))) {
     if (SHMT_UNLIKELY(is_answered(*grad))) return accumulate_answered(m, v, *grad);
     if (SHMT_UNLIKELY((*grad)->sparse != NULL)) return accumulate_sparse(m, *grad);
     if (SHMT_LIKELY(!shmt__tensor_is_conj_neg(*grad))) return accumulate_plain(m, v, grad);

@@ -111,7 +111,7 @@ static bool is_eligible(const shmt_tensor* t) {
 
 /* Is the tensor a weight whose cast is worth keeping? */
 static bool is_weight(shmt_tensor* t) {
-  return t->dtype == SHMT_FLOAT32 && (t->keys & SHMT_KEYBIT_Autograd) &&
+  return t->dtype == SHMT_FLOAT32 && (shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd) &&
          !(t->flags & SHMT_TENSOR_VIEW) && shmt__tensor_is_leaf(t);
 }
 

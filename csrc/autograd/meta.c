@@ -86,7 +86,7 @@ shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several
            (shmt__tls_inference_mode ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD);
     /* The base already has a history, which this view does not share before the next in-place
      * change. */
-    if ((view->base->keys & SHMT_KEYBIT_Autograd) && !shmt__meta_of(view)) return SHMT_E_NOMEM;
+    if ((shmt__tensor_own_keys(view->base) & SHMT_KEYBIT_Autograd) && !shmt__meta_of(view)) return SHMT_E_NOMEM;
   } else if (several) {
     kind = (kind & SHMT_TENSOR_VIEW_NO_TANGENT) | SHMT_TENSOR_VIEW_MULTI;
   }
@@ -120,7 +120,7 @@ shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
   if (m) {
     if (__atomic_load_n(&m->attr_version, __ATOMIC_ACQUIRE) == version) return SHMT_OK;
     const bool has_history = __atomic_load_n(&m->grad_fn, __ATOMIC_RELAXED) != NULL;
-    if (!has_history && !(view->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+    if (!has_history && !(shmt__tensor_own_keys(view->base) & SHMT_KEYBIT_Autograd)) return SHMT_OK;
   } else {
     if (!view->base->autograd || !view->base->autograd->grad_fn) return SHMT_OK;
     m = meta_of_stale_view(view, version);
@@ -263,7 +263,7 @@ shmt_status shmt__tensor_detach_inplace(shmt_tensor* t) {
   if (!m) return SHMT_OK;
   if (m->tangents) {
     shmt__tangents_free(m);
-    t->keys &= ~(shmt_keyset)SHMT_KEYBIT_ForwardAD;
+    shmt__tensor_set_own_keys(t, shmt__tensor_own_keys(t) & ~(shmt_keyset)SHMT_KEYBIT_ForwardAD);
   }
   shmt_node* fn = m->grad_fn;
   if (fn && m->retains_grad) shmt__node_forget_output(fn, m);

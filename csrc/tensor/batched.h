@@ -30,7 +30,7 @@ typedef struct shmt__batched {
 
 /* What t stands for; NULL when it is an ordinary tensor. Borrowed. */
 static inline const shmt__batched* shmt__batched_of(const shmt_tensor* t) {
-  if (SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_FuncTorchBatched))) return NULL;
+  if (SHMT_LIKELY(!(shmt__tensor_own_keys(t) & SHMT_KEYBIT_FuncTorchBatched))) return NULL;
   return t->storage->ctx;
 }
 

@@ -134,7 +134,7 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   }
   shmt__tensor_set_conj_neg(t, src->flags & SHMT_TENSOR_CONJ_NEG);
   const shmt_keyset moved = SHMT_BACKEND_KEYS | SHMT_KEYBIT_AutogradSparse | SHMT_BATCHED_KEYS;
-  t->keys = (t->keys & ~moved) | (src->keys & moved);
+  shmt__tensor_set_own_keys(t, (shmt__tensor_own_keys(t) & ~moved) | (shmt__tensor_own_keys(src) & moved));
   return SHMT_OK;
 }
 

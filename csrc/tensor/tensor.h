@@ -163,21 +163,32 @@ enum {
   SHMT_BACKEND_KEYS = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_SparseCPU | SHMT_KEYBIT_SparseCsrCPU |
       SHMT_KEYBIT_NoMemory,
 };
-static inline shmt_keyset shmt__tensor_backend(const shmt_tensor* t) { return t->keys & SHMT_BACKEND_KEYS; }
+/* The keys of t itself. relaxed, as they are written: a thread that uses a view may see late that its base has joined
+ * the graph. */
+static inline shmt_keyset shmt__tensor_own_keys(const shmt_tensor* t) {
+  return __atomic_load_n(&t->keys, __ATOMIC_RELAXED);
+}
+static inline void shmt__tensor_set_own_keys(shmt_tensor* t, shmt_keyset keys) {
+  __atomic_store_n(&t->keys, keys, __ATOMIC_RELAXED);
+}
+static inline shmt_keyset shmt__tensor_backend(const shmt_tensor* t) {
+  return shmt__tensor_own_keys(t) & SHMT_BACKEND_KEYS;
+}
 static inline bool shmt__tensor_is_meta(const shmt_tensor* t) { return t->device == SHMT_META; }
 static inline bool shmt__tensor_is_contiguous(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONTIGUOUS) != 0; }
 bool shmt__tensor_is_contiguous_in(const shmt_tensor* t, shmt_memory_format format);
 /* contiguous or channels-last(-3d), the one preserve_format would pick. */
 shmt_memory_format shmt__tensor_suggest_format(const shmt_tensor* t);
 static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
-  shmt_keyset k = __atomic_load_n(&t->keys, __ATOMIC_RELAXED);
-  if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
+  shmt_keyset k = shmt__tensor_own_keys(t);
+  if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW))
+    k |= shmt__tensor_own_keys(t->base) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
   return k;
 }
 /* Are the elements in memory? Not those of a wrapper (see Note [Wrappers]), nor of a tensor that stands for an example
  * of a batch. */
 static inline bool shmt__tensor_has_memory(const shmt_tensor* t) {
-  return !(t->keys & (SHMT_KEYBIT_NoMemory | SHMT_KEYBIT_FuncTorchBatched));
+  return !(shmt__tensor_own_keys(t) & (SHMT_KEYBIT_NoMemory | SHMT_KEYBIT_FuncTorchBatched));
 }
 /* Refuse to hand out the memory of a tensor that has none. Errors: SHMT_E_RUNTIME. */
 SHMT_COLD shmt_status shmt__fail_no_memory(void);
@@ -186,15 +197,16 @@ static inline shmt_status shmt__check_has_memory(const shmt_tensor* t) {
 }
 /* Does the class of t's Python object answer operators? See Note [Wrappers]. */
 static inline bool shmt__tensor_is_answered(const shmt_tensor* t) {
-  return (t->keys & SHMT_KEYBIT_PythonBelowAutograd) != 0;
+  return (shmt__tensor_own_keys(t) & SHMT_KEYBIT_PythonBelowAutograd) != 0;
 }
 static inline bool shmt__tensor_is_conj_neg(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONJ_NEG) != 0; }
 /* Set exactly these conj and neg bits, and the keys that go with them. */
 static inline void shmt__tensor_set_conj_neg(shmt_tensor* t, uint32_t bits) {
   t->flags = (t->flags & ~(uint32_t)SHMT_TENSOR_CONJ_NEG) | bits;
-  t->keys &= ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
-  if (bits & SHMT_TENSOR_CONJ) t->keys |= SHMT_KEYBIT_Conjugate;
-  if (bits & SHMT_TENSOR_NEG) t->keys |= SHMT_KEYBIT_Negative;
+  shmt_keyset k = shmt__tensor_own_keys(t) & ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
+  if (bits & SHMT_TENSOR_CONJ) k |= SHMT_KEYBIT_Conjugate;
+  if (bits & SHMT_TENSOR_NEG) k |= SHMT_KEYBIT_Negative;
+  shmt__tensor_set_own_keys(t, k);
 }
 /* May a tensor of this dtype have these conj and neg bits? */
 static inline bool shmt__conj_neg_bits_fit(shmt_dtype dtype, uint32_t bits) {
@@ -275,10 +287,8 @@ shmt_status shmt__tensor_set_storage(shmt_tensor* t, shmt_storage* s);
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
 /* Set or clear requires-grad in keys only (autograd owns the meaning). */
 static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
-  /* relaxed, here and where keys are read: a thread that uses a view may see late that its base has joined the
-   * graph. */
-  __atomic_store_n(&t->keys, on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd),
-                   __ATOMIC_RELAXED);
+  const shmt_keyset k = shmt__tensor_own_keys(t);
+  shmt__tensor_set_own_keys(t, on ? k | SHMT_KEYBIT_Autograd : k & ~SHMT_KEYBIT_Autograd);
 }
 
 /* --- hooks upward (installed once by higher layers) --------------------------- */

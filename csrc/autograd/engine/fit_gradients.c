@@ -122,7 +122,7 @@ shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, c
 static bool is_ours(const shmt_tensor* t) {
   return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
          (t->flags & SHMT_TENSOR_DENSE) &&
-         !(t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) &&
+         !(shmt__tensor_own_keys(t) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) &&
          shmt__is_last_reference(&t->storage->refs) &&
          !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
 }
@@ -145,7 +145,7 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
     return shmt_op_add__Tensor_below(shmt__tensor_backend(sum) | shmt__tensor_backend(other), sum, other, one);
   const int64_t step = single_step(sum), other_step = single_step(other);
   const shmt_keyset conj_neg =
-      (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
+      (shmt__tensor_own_keys(sum) | shmt__tensor_own_keys(other)) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
   if (SHMT_LIKELY(conj_neg == 0) && SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
       sum->dtype == other->dtype && !shmt__tensor_is_meta(sum)) {
     SHMT_ASSERT(sum->numel == other->numel);
@@ -163,8 +163,9 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
   /* Tangents are added too, and a batched gradient is added for each example, or as its class says. */
-  const bool dispatched = (((*sum)->keys | g->keys) & (SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched |
-                                                       SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_NoMemory)) != 0;
+  const shmt_keyset special = SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched | SHMT_KEYBIT_PythonBelowAutograd |
+                              SHMT_KEYBIT_NoMemory;
+  const bool dispatched = ((shmt__tensor_own_keys(*sum) | shmt__tensor_own_keys(g)) & special) != 0;
   if (SHMT_UNLIKELY((*sum)->sparse != NULL &&
                     g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
     shmt_tensor* dense = other;

@@ -62,9 +62,8 @@ static shmt__tangent* find_tangent(const shmt_tensor* t, shmt__forward_number le
 }
 
 static void set_key(shmt_tensor* t, bool has) {
-  /* relaxed: as shmt__tensor_set_autograd_bit. */
-  __atomic_store_n(&t->keys, has ? t->keys | SHMT_KEYBIT_ForwardAD : t->keys & ~SHMT_KEYBIT_ForwardAD,
-                   __ATOMIC_RELAXED);
+  const shmt_keyset k = shmt__tensor_own_keys(t);
+  shmt__tensor_set_own_keys(t, has ? k | SHMT_KEYBIT_ForwardAD : k & ~SHMT_KEYBIT_ForwardAD);
 }
 
 static void unlink_from_owner(shmt__tangent* g) {

@@ -8,7 +8,7 @@ shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out) {
   *out = (shmt_edge){NULL, 0};
   if (!t) return SHMT_OK;
   SHMT_TRY(shmt__meta_refresh(t));
-  if (!(t->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+  if (!(shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd)) return SHMT_OK;
   shmt_autograd_meta* m = t->autograd;
   if (m->grad_fn) {
     shmt__node_retain(m->grad_fn);
@@ -22,7 +22,7 @@ shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out) {
 }
 
 shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t) {
-  if (!t || (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW)) && !(t->keys & SHMT_KEYBIT_Autograd)))
+  if (!t || (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW)) && !(shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd)))
     return SHMT_OK;
   shmt_edge edge;
   SHMT_TRY(shmt__gradient_edge(t, &edge));

@@ -57,6 +57,6 @@ shmt_status shmt__set_history(shmt_tensor* out, shmt_node* node, uint32_t nr) {
   shmt__node_retain(node);
   m->grad_fn = node;
   m->output_nr = nr;
-  out->keys |= SHMT_KEYBIT_Autograd;
+  shmt__tensor_set_own_keys(out, shmt__tensor_own_keys(out) | SHMT_KEYBIT_Autograd);
   return SHMT_UNLIKELY(old != NULL) ? replace_history(m, old) : SHMT_OK;
 }

@@ -144,7 +144,7 @@ static shmt_status save_output(shmt__saved* s, shmt_tensor* t) {
   s->hook_data = cell;
   SHMT_TRY(shmt__tensor_detached(t, &s->tensor));
   if (SHMT_UNLIKELY(shmt__tls_saved_outputs != NULL)) note_output(shmt__tls_saved_outputs, s->tensor, t);
-  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) return copy_tangents(s->tensor, t);
+  if (SHMT_UNLIKELY((shmt__tensor_own_keys(t) & SHMT_KEYBIT_ForwardAD) != 0)) return copy_tangents(s->tensor, t);
   return SHMT_OK;
 }
 
@@ -243,7 +243,7 @@ static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(shmt__tensor_detached(t, &again));
-  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
+  if (SHMT_UNLIKELY((shmt__tensor_own_keys(t) & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (SHMT_UNLIKELY(shmt__copy_slices_runs(shmt__tls_current_node, owner))) {
     SHMT_TRY(shmt__copy_slices_region(shmt__tls_current_node, again));
     *out = SHMT_TAKE(again);
@@ -265,7 +265,7 @@ static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) 
     return SHMT_OK;
   }
   SHMT_TRY(shmt__tensor_detached(t, &again));
-  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
+  if (SHMT_UNLIKELY((shmt__tensor_own_keys(t) & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (edge.node) SHMT_TRY(give_history(again, edge.node, edge.input_nr));
   *out = SHMT_TAKE(again);
   return SHMT_OK;

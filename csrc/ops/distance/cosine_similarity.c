@@ -30,7 +30,7 @@ typedef struct row_job {
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
   return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 && t->sizes[t->n_dims - 1] > 1 &&
          t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING &&
-         shmt__is_unobserved_call(t->keys);
+         shmt__is_unobserved_call(shmt__tensor_own_keys(t));
 }
 
 static char* row_of(const row_job* j, shmt_tensor* t, int64_t r) {
@@ -104,7 +104,7 @@ static shmt_status with_unit_length(shmt_tensor* t, int64_t dim, double eps, shm
   SHMT_AUTO(shmt_tensor) divisor = NULL;
 
   SHMT_TRY(shmt_op_linalg_vector_norm(t, shmt__scalar_int(2), SHMT_INTS(dim), true, SHMT_DTYPE_NONE, &length));
-  if (length->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) {
+  if (shmt__tensor_own_keys(length) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) {
     SHMT_TRY(shmt_op_clone(length, SHMT_MEMORY_FORMAT_NONE, &divisor));
     SHMT_KEYS_GUARD(keys);
     shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD;

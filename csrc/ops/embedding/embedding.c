@@ -207,7 +207,8 @@ shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** 
   SHMT_REQUIRE(num_classes >= 0, SHMT_E_RUNTIME, "one_hot(): num_classes of a meta tensor must be given");
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[self->n_dims] = num_classes;
-  if (!shmt__tensor_is_meta(self) && shmt__is_unobserved_call(self->keys)) return set_ones(self, sizes, out);
+  if (!shmt__tensor_is_meta(self) && shmt__is_unobserved_call(shmt__tensor_own_keys(self)))
+    return set_ones(self, sizes, out);
   SHMT_TRY(shmt_op_new_zeros(self, (shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
                              (shmt_opt_bool){0}, &rows));
   SHMT_TRY(shmt_op_unsqueeze(self, -1, &index));

@@ -130,7 +130,7 @@ static int s_data(PyObject* self, PyObject* value, void* c) {
   }
   shmt_tensor* src = shmt__py_tensor(value);
   bool floating = shmt__dtype_kind[src->dtype] >= SHMT_KIND_FLOATING;
-  if (src->device != t->device || ((t->keys & SHMT_KEYBIT_Autograd) && !floating)) {
+  if (src->device != t->device || ((shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd) && !floating)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
                     "have incompatible tensor type.");

@@ -316,7 +316,7 @@ static int slot_bool(PyObject* x) {
 
 int shmt__py_warn_of_history(const shmt_tensor* t) {
   static _Atomic(bool) warned;
-  if (SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_Autograd)) || !shmt__grad_enabled()) return 0;
+  if (SHMT_LIKELY(!(shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd)) || !shmt__grad_enabled()) return 0;
   shmt_status s = shmt__warn_once(
       &warned,
       "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"

@@ -164,8 +164,8 @@ static PyObject* m_share_storage(PyObject* self, PyObject* of) {
   if (!shmt__py_is_tensor(of))
     return PyErr_Format(PyExc_TypeError, "_share_storage(): expected Tensor, got %s", Py_TYPE(of)->tp_name);
   shmt_tensor *t = shmt__py_tensor(self), *source = shmt__py_tensor(of);
-  const shmt_keyset without = SHMT_KEYBIT_NoMemory;
-  if ((t->keys & without) != (source->keys & without) || t->device != source->device || t->sparse || source->sparse) {
+  const shmt_keyset differing = shmt__tensor_own_keys(t) ^ shmt__tensor_own_keys(source);
+  if ((differing & SHMT_KEYBIT_NoMemory) || t->device != source->device || t->sparse || source->sparse) {
     PyErr_SetString(PyExc_RuntimeError, "_share_storage(): both tensors must be wrappers without memory, or neither");
     return NULL;
   }

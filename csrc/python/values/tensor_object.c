@@ -120,7 +120,7 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
     return NULL;
   }
   PyObject_GC_UnTrack(o);
-  if (SHMT_UNLIKELY(answers)) t->keys |= SHMT_KEYBIT_PythonBelowAutograd;
+  if (SHMT_UNLIKELY(answers)) shmt__tensor_set_own_keys(t, shmt__tensor_own_keys(t) | SHMT_KEYBIT_PythonBelowAutograd);
   o->t = t;
   t->py_object = o;
   return (PyObject*)o;
