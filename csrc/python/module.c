@@ -23,6 +23,7 @@
 #include "python/ipc/share.h"
 #include "python/ipc/pipes/task_sender.h"
 #include "python/ipc/to_send.h"
+#include "python/nn/modules.h"
 #include "python/tensor/exchange/arrow.h"
 #include "python/tensor/construct.h"
 #include "python/tensor/exchange/dlpack.h"
@@ -203,6 +204,7 @@ static int fill_module(PyObject* module) {
       shmt__py_library_functions,
       shmt__py_mode_functions,
       shmt__py_override_functions,
+      shmt__py_nn_module_functions,
       shmt__py_autocast_functions,
       shmt__py_forward_functions,
       shmt__py_vmap_functions,

@@ -1,18 +1,16 @@
 """Switching recording: ``no_grad``, ``enable_grad``, ``set_grad_enabled``, ``inference_mode``.
 
-Each is a context manager and a decorator; the switch is the calling thread's own.
+Each is a context manager and a decorator; the switch is the calling thread's own. What runs in each
+``with`` is in C (csrc/python/autograd/switches.c): entering takes less than a call of Python does.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from shmtensor import _C
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = [
     "enable_grad",
@@ -90,44 +88,27 @@ class _Switch:
         return switched
 
 
-class _Toggle(_Switch):
-    """A switch to one value, without arguments: usable as ``@no_grad`` too."""
-
-    _value = False
-
-    # Of a function it makes a function; type checkers know ``@no_grad()`` only.
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Self:
-        switch = super().__new__(cls)
-        return switch if function is None else cast("Self", switch(function))
-
-    def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(self._value)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
-
-
-class no_grad(_Toggle):
+class no_grad(_C._GradToggle, _Switch):
     """Record nothing inside; results do not require grad.
 
     Source:
         torch.no_grad.
     """
 
-    _value = False
+    _own_mode = False
 
 
-class enable_grad(_Toggle):
+class enable_grad(_C._GradToggle, _Switch):
     """Record inside, also where recording is off outside.
 
     Source:
         torch.enable_grad.
     """
 
-    _value = True
+    _own_mode = True
 
 
-class set_grad_enabled(_Switch):
+class set_grad_enabled(_C._GradSetter, _Switch):
     """Switch recording on or off, at once and until the end of the context when used as one.
 
     Args:
@@ -137,27 +118,17 @@ class set_grad_enabled(_Switch):
         torch.set_grad_enabled.
     """
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self._before = _C._set_grad_enabled(mode)
-
     def __call__(self, function: _F) -> _F:
         """Decorate *function*; outside it nothing changes."""
         _C._set_grad_enabled(self._before)
         return super().__call__(function)
-
-    def __enter__(self) -> None:
-        _C._set_grad_enabled(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
 
     def clone(self) -> set_grad_enabled:
         """Return another switch of the same setting."""
         return type(self)(self.mode)
 
 
-class inference_mode(_Switch):
+class inference_mode(_C._InferenceSwitch, _Switch):
     """Record nothing inside, nor count versions and track views of what is made inside.
 
     So a tensor made inside cannot be saved for backward, made to require grad, or changed in place
@@ -170,25 +141,6 @@ class inference_mode(_Switch):
     Source:
         torch.inference_mode.
     """
-
-    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
-        """Make a switch, or decorate a function at once."""
-        switch = super().__new__(cls)
-        if isinstance(mode, bool):
-            return switch
-        switch.mode = True
-        return switch(mode)
-
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        self._inference = _C._set_inference_mode(self.mode)
-        self._grad = _C._set_grad_enabled(not self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_inference_mode(self._inference)
-        _C._set_grad_enabled(self._grad)
 
     def clone(self) -> inference_mode:
         """Return another switch of the same setting."""

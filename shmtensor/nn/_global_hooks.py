@@ -39,13 +39,15 @@ parameter_registration: Hooks = OrderedDict()
 buffer_registration: Hooks = OrderedDict()
 module_registration: Hooks = OrderedDict()
 
+#: Those of calls.
+of_calls = (forward_pre, forward, backward_pre, backward, backward_at_last_node)
 #: Libraries look into this one by torch's name.
 _global_parameter_registration_hooks = parameter_registration
 
 
 def are_any() -> bool:
     """Return whether there is a hook of calls."""
-    return bool(forward_pre or forward or backward_pre or backward or backward_at_last_node)
+    return any(of_calls)
 
 
 def registered(hooks: Hooks, module: Any, name: str, value: Any) -> Any:

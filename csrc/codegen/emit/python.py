@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codegen.emit.emitter import Emitter
-from codegen.spec.c_types import c_string
+from codegen.spec.c_types import c_string, default_expression
 from codegen.spec.model import Model, Operator, OperatorEntry
 
 SPEC = "csrc/spec/ops"
 _MODULES = ("fft", "linalg", "special")  # of the package, each over names of _C._nn
+_MOST_STRAIGHT = 3  # SHMT_PY_MOST_STRAIGHT of python/call/call.h
 
 
 @dataclass
@@ -190,9 +191,61 @@ def _deprecated(ident: str, name: PythonName) -> tuple[str, list[str]]:
     return warnings, rows
 
 
+def _n_required(op: Operator) -> int:
+    """How many arguments a call must have, when these are its first; -1 when they are not."""
+    required = [i for i, a in enumerate(op.schema.arguments) if a.default is None]
+    return len(required) if required == [*range(len(required))] else -1
+
+
+def _is_straight(op: Operator) -> bool:
+    """Its call with tensors alone gives one tensor, and no more is to be done for it in Python."""
+    n, returns = _n_required(op), op.schema.returns
+    given = op.schema.arguments[: max(n, 0)]
+    return (
+        0 < n <= _MOST_STRAIGHT
+        and all(a.type.is_tensor and not (a.type.optional or a.keyword_only) for a in given)
+        and len(returns) == 1
+        and returns[0].type.is_tensor
+        and not returns[0].type.optional
+        and "factory" not in op.entry.tags
+        and not op.entry.warns
+    )
+
+
+def _straight(ident: str, name: PythonName) -> tuple[str, str]:
+    """The C function of a call with tensors alone, its name and their number; "0, 0": none.
+
+    That is a call of the first signature; or, where this takes several arguments, of the first one
+    that takes one. A call that fits others is parsed: they come after all that are tried before.
+    """
+    plain = [op for op in name.operators if not has_out(op)]
+    op = plain[0] if plain else None
+    if op is not None and not _is_straight(op) and _n_required(op) not in (0, 1):
+        op = next((o for o in plain if _n_required(o) == 1), None)
+    if op is None or not _is_straight(op):
+        return "", "0, 0"
+    n, arguments = _n_required(op), op.schema.arguments
+    order = [*range(n)]
+    if name.is_method:  # which gets self first, wherever the schema has it
+        order.sort(key=lambda i: arguments[i].name != "self")
+    values = [f"given[{order.index(i)}]" for i in range(n)]
+    values += [default_expression(a) or "0" for a in arguments[n:]]
+    returned = op.schema.returned_argument(0)
+    if returned is None:
+        body = f"  return {op.caller}({', '.join([*values, 'out'])});\n"
+    else:
+        body = (
+            f"  SHMT_TRY({op.caller}({', '.join(values)}));\n"
+            f"  *out = shmt__tensor_ref({values[returned]});\n  return SHMT_OK;\n"
+        )
+    head = f"static shmt_status straight_{ident}(shmt_tensor* const* given, shmt_tensor** out) {{\n"
+    return f"{head}{body}}}\n", f"straight_{ident}, {n}"
+
+
 def _record(prefix: str, name: PythonName) -> str:
     ident = f"{prefix}_{name.name}"
     warnings, others = _deprecated(ident, name)
+    straight, straight_row = _straight(ident, name)
     rows = ""
     for op in name.operators:
         fields = result_fields(op)
@@ -208,8 +261,9 @@ def _record(prefix: str, name: PythonName) -> str:
     rows += "".join(others)
     return (
         f"{warnings}static const shmt__py_signature signatures_{ident}[] = {{\n{rows}}};\n"
-        f"static const shmt__py_function function_{ident} = {{\n"
-        f"  {c_string(name.name)}, signatures_{ident}, {count}, {method},\n}};\n"
+        f"{straight}static shmt__py_function function_{ident} = {{\n"
+        f"  {c_string(name.name)}, signatures_{ident}, {count}, {method}, {straight_row}, 0,\n"
+        "};\n"
         f"static PyObject* call_{ident}(PyObject* self, PyObject* const* args, Py_ssize_t n_args,\n"
         f"    PyObject* kwnames) {{\n{unused}"
         f"  return shmt__py_call(&function_{ident}, {target}, args, n_args, kwnames);\n}}\n\n"

@@ -113,6 +113,31 @@ class _Request:
     def _answer(self, value: object, is_error: builtins.bool, /) -> builtins.bool: ...
 
 @disjoint_base
+class _GradToggle:
+    mode: builtins.bool
+    _before: builtins.bool
+    def __new__(cls, function: Any = None) -> Self: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+@disjoint_base
+class _GradSetter:
+    mode: builtins.bool
+    _before: builtins.bool
+    def __init__(self, mode: object) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+@disjoint_base
+class _InferenceSwitch:
+    mode: builtins.bool
+    _before: builtins.bool
+    _inference_before: builtins.bool
+    def __new__(cls, mode: Any = True) -> Self: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+@disjoint_base
 class _Descriptor:
     def __new__(cls, number: builtins.int, high: builtins.bool = True) -> Self: ...
     def fileno(self) -> builtins.int: ...
@@ -354,8 +379,8 @@ _PRIVATE = (
     " _call_below_level _call_outside_levels"
     " _end_transform_inputs _functorch _grad_increment_nesting _graph_reaches_others"
     " _has_tangents_inside _jvp_increment_nesting _level_count"
-    " _level_decrement_nesting _lift _remove_batch_dim _vmap_facts _vmap_increment_nesting"
-    " _vmap_level _without_history"
+    " _level_decrement_nesting _lift _module_call _remove_batch_dim _vmap_facts"
+    " _vmap_increment_nesting _vmap_level _without_history"
     " _begin_copies _begin_send _bind_message"
     " _call_operator _call_sending _call_tracked _change_keys"
     " _change_overrides_off _clear_autocast_cache _dispatch_keys _dispatch_mode_depth"
@@ -377,7 +402,7 @@ _PRIVATE = (
     " _raise_interrupt _set_array_reduce _set_autocast _set_default_dtype _set_dispatch_trace"
     " _send_message _serve _simple_array _set_fwd_grad_enabled _set_grad_enabled _set_fed_rings"
     " _set_fills_uninitialized"
-    " _set_warn_always _set_inference_mode _set_messages _set_overload_class _set_slow_reduce"
+    " _set_warn_always _set_messages _set_overload_class _set_slow_reduce"
     " _set_tensor_class _set_torch_dispatch _set_torch_function _take_requests _tangent_at"
     " _tangent_of"
     " _tensor_from_place"

@@ -291,15 +291,6 @@ static PyObject* is_grad_enabled(PyObject* module, PyObject* unused) {
   return PyBool_FromLong(shmt__grad_enabled());
 }
 
-static PyObject* set_inference(PyObject* module, PyObject* on) {
-  (void)module;
-  int want = PyObject_IsTrue(on);
-  if (want < 0) return NULL;
-  bool was = shmt__tls_inference_mode;
-  shmt__tls_inference_mode = want;
-  return PyBool_FromLong(was);
-}
-
 static PyObject* is_inference(PyObject* module, PyObject* unused) {
   (void)module, (void)unused;
   return PyBool_FromLong(shmt__tls_inference_mode);
@@ -312,8 +303,6 @@ PyMethodDef shmt__py_autograd_functions[] = {
      "Switch recording on this thread; returns what it was."},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
      "is_grad_enabled()\n--\n\nTrue while operations are recorded."},
-    {"_set_inference_mode", set_inference, METH_O,
-     "Switch inference mode on this thread; returns what it was."},
     {"is_inference_mode_enabled", is_inference, METH_NOARGS,
      "is_inference_mode_enabled()\n--\n\nTrue inside inference_mode()."},
     {NULL, NULL, 0, NULL},
@@ -327,7 +316,7 @@ int shmt__py_autograd_init(PyObject* module) {
   shmt__py_anomaly_init();
   shmt__py_tensor_hooks_init();
   if (shmt__py_node_init(module) < 0 || shmt__py_hooks_init(module) < 0 ||
-      shmt__py_function_init(module) < 0)
+      shmt__py_function_init(module) < 0 || shmt__py_switches_init(module) < 0)
     return -1;
   return shmt__py_add_tensor_methods(tensor_methods, tensor_getset);
 }

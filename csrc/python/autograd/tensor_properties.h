@@ -14,6 +14,9 @@ extern PyMethodDef shmt__py_functorch_functions[]; /* vmap.c: shmtensor._C._func
 extern PyMethodDef shmt__py_profiler_functions[]; /* profiler.c */
 extern PyMethodDef shmt__py_autograd_functions[]; /* of the module */
 
+/* The types of what switches recording in a `with`: switches.c. 0 or -1. */
+int shmt__py_switches_init(PyObject* module);
+
 /* Make the Node, handle and Function types, and give _TensorBase its methods and properties; 0 or -1. */
 int shmt__py_autograd_init(PyObject* module);
 

@@ -139,8 +139,8 @@ static SHMT_COLD PyObject* refuse_pinning(void) {
   return NULL;
 }
 
-PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
-                        Py_ssize_t n_args, PyObject* kwnames) {
+static __attribute__((noinline)) PyObject* call_parsed(shmt__py_function* f, PyObject* self, PyObject* const* args,
+                                                       Py_ssize_t n_args, PyObject* kwnames) {
   const shmt__py_prepared* p = shmt__py_prepare(f);
   if (SHMT_UNLIKELY(p == NULL)) return NULL;
   shmt__py_call_args call = {self, args, n_args, kwnames, NULL};
@@ -192,4 +192,40 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
   }
   shmt__py_report_mismatch(p, &call, only, &fr);
   return NULL;
+}
+
+/* A call with plain tensors of one device alone: nobody answers it, and nothing is to be parsed. */
+typedef struct straight_call {
+  shmt_tensor* given[SHMT_PY_MOST_STRAIGHT];
+  int64_t numel; /* of all: a sum that cannot overflow */
+} straight_call;
+
+static inline bool add_straight(straight_call* c, int at, PyObject* o) {
+  if (Py_TYPE(o) != shmt__py_tensor_type) return false;
+  shmt_tensor* t = shmt__py_tensor(o);
+  c->given[at] = t;
+  c->numel += t->numel < INT64_C(1) << 48 ? t->numel : INT64_C(1) << 48;
+  return t->device == c->given[0]->device;
+}
+
+/* Is the call of f such a one? */
+static inline bool is_straight(const shmt__py_function* f, PyObject* self, PyObject* const* args, Py_ssize_t n_args,
+                               PyObject* kwnames, straight_call* c) {
+  const int first = self != NULL;
+  if (f->straight == NULL || first + n_args != f->n_straight || kwnames != NULL || shmt__py_n_function_modes != 0)
+    return false;
+  c->numel = 0;
+  if (self != NULL && !add_straight(c, 0, self)) return false;
+  for (int i = 0; i < n_args; i++)
+    if (!add_straight(c, first + i, args[i])) return false;
+  return true;
+}
+
+PyObject* shmt__py_call(shmt__py_function* f, PyObject* self, PyObject* const* args, Py_ssize_t n_args,
+                        PyObject* kwnames) {
+  straight_call c;
+  if (!is_straight(f, self, args, n_args, kwnames, &c)) return call_parsed(f, self, args, n_args, kwnames);
+  shmt_tensor* out = NULL;
+  const shmt_status s = SHMT_PY_UNLOCKED(c.numel, f->straight(c.given, &out));
+  return SHMT_LIKELY(s == SHMT_OK) ? shmt__py_wrap(out) : shmt__py_raise(s);
 }

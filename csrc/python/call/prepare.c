@@ -12,40 +12,6 @@ PyObject* shmt__py_str_pin_memory;
 PyObject* shmt__py_str_shared;
 PyObject* shmt__py_str_reductions[3];
 
-/* The prepared functions by address. Open addressing; filled under the interpreter lock. */
-static struct {
-  const shmt__py_prepared** slots;
-  size_t capacity; /* a power of two */
-  size_t used;
-} table;
-
-static size_t hash_of(const void* p) { return ((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u >> 20; }
-
-static int table_insert(const shmt__py_prepared* p) {
-  if ((table.used + 1) * 3 > table.capacity) {
-    size_t capacity = table.capacity ? table.capacity * 2 : 1024;
-    const shmt__py_prepared** slots = PyMem_Calloc(capacity, sizeof *slots);
-    if (slots == NULL) {
-      PyErr_NoMemory();
-      return -1;
-    }
-    for (size_t i = 0; i < table.capacity; i++) {
-      if (table.slots[i] == NULL) continue;
-      size_t h = hash_of(table.slots[i]->from) & (capacity - 1);
-      while (slots[h]) h = (h + 1) & (capacity - 1);
-      slots[h] = table.slots[i];
-    }
-    PyMem_Free((void*)table.slots);
-    table.slots = slots;
-    table.capacity = capacity;
-  }
-  size_t h = hash_of(p->from) & (table.capacity - 1);
-  while (table.slots[h]) h = (h + 1) & (table.capacity - 1);
-  table.slots[h] = p;
-  table.used++;
-  return 0;
-}
-
 /* --- defaults -------------------------------------------------------------------- */
 
 static bool is_word(const char* text, const char* word) { return strcmp(text, word) == 0; }
@@ -325,7 +291,7 @@ static void free_unfit(shmt__py_prepared* p) {
   PyMem_Free(p);
 }
 
-static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
+const shmt__py_prepared* shmt__py_prepare_new(shmt__py_function* f) {
   if (shmt__py_str_out == NULL) {
     shmt__py_str_out = PyUnicode_InternFromString("out");
     shmt__py_str_requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -358,17 +324,8 @@ static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
     }
     p->n_without_out += s->n_out == 0;
   }
-  if (table_insert(p) < 0) return NULL;
+  f->prepared = p;
   return p;
-}
-
-const shmt__py_prepared* shmt__py_prepare(const shmt__py_function* f) {
-  if (SHMT_LIKELY(table.capacity != 0)) {
-    for (size_t h = hash_of(f) & (table.capacity - 1); table.slots[h];
-         h = (h + 1) & (table.capacity - 1))
-      if (table.slots[h]->from == f) return table.slots[h];
-  }
-  return prepare_new(f);
 }
 
 const char* shmt__py_type_name(shmt_type type) {

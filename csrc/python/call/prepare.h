@@ -1,7 +1,7 @@
 /* python/call/prepare.h -- what a Python call needs to know about an operator, computed at its first call.
  *
- * shmt__py_function is static data; here its names are interned, its defaults parsed, its out=
- * arguments found. Prepared functions live until the process ends.
+ * shmt__py_function comes from the generator; here its names are interned, its defaults parsed, its out= arguments
+ * found. It keeps what is prepared until the process ends.
  */
 #ifndef SHMT_PYTHON_CALL_PREPARE_H
 #define SHMT_PYTHON_CALL_PREPARE_H
@@ -48,7 +48,10 @@ typedef struct shmt__py_prepared {
 } shmt__py_prepared;
 
 /* NULL with an exception when a signature cannot be represented (an error in the spec). */
-const shmt__py_prepared* shmt__py_prepare(const shmt__py_function* f);
+SHMT_COLD const shmt__py_prepared* shmt__py_prepare_new(shmt__py_function* f);
+static inline const shmt__py_prepared* shmt__py_prepare(shmt__py_function* f) {
+  return SHMT_LIKELY(f->prepared != NULL) ? f->prepared : shmt__py_prepare_new(f);
+}
 
 /* Is it the argument's name, or one of its aliases? */
 bool shmt__py_is_argument_name(const shmt__py_arg* a, PyObject* name);

@@ -321,8 +321,8 @@ static const shmt_operator* operator_of(PyObject* capsule) {
   return PyCapsule_GetPointer(capsule, operator_name);
 }
 
-/* The function record of each operator that is called as an object; never freed, since the parser keeps what it
- * prepared. */
+/* The function record of each operator that is called as an object; never freed, as it keeps what was prepared for
+ * it. */
 typedef struct call_record {
   shmt__py_signature signature;
   shmt__py_function function;
@@ -330,7 +330,7 @@ typedef struct call_record {
 static call_record** records; /* by operator id */
 static size_t n_records;
 
-static const shmt__py_function* function_for(const shmt_operator* op) {
+static shmt__py_function* function_for(const shmt_operator* op) {
   if (op->id >= n_records) {
     size_t n = op->id + 256;
     call_record** p = realloc(records, n * sizeof *p);
@@ -344,14 +344,14 @@ static const shmt__py_function* function_for(const shmt_operator* op) {
     r = calloc(1, sizeof *r);
     if (!r) return NULL;
     r->signature.op = op;
-    r->function = (shmt__py_function){op->schema->name, &r->signature, 1, false};
+    r->function = (shmt__py_function){.name = op->schema->name, .signatures = &r->signature, .n_signatures = 1};
     records[op->id] = r;
   }
   return &r->function;
 }
 
 const shmt_value* shmt__py_operator_defaults(const shmt_operator* op) {
-  const shmt__py_function* f = function_for(op);
+  shmt__py_function* f = function_for(op);
   const shmt__py_prepared* p = f ? shmt__py_prepare(f) : NULL;
   if (!f) (void)PyErr_NoMemory();
   return p ? p->signatures[0].defaults : NULL;
@@ -365,7 +365,7 @@ static PyObject* call_operator(PyObject* module, PyObject* const* args, Py_ssize
   if (!op)
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_TypeError, "_call_operator needs an operator");
-  const shmt__py_function* f = function_for(op);
+  shmt__py_function* f = function_for(op);
   return f ? shmt__py_call(f, NULL, args + 1, n - 1, kwnames) : PyErr_NoMemory();
 }
 
@@ -382,7 +382,7 @@ static PyObject* map_operator(PyObject* module, PyObject* const* args, Py_ssize_
       PyErr_SetString(PyExc_TypeError, "_map_operator expected an operator, a count and arguments");
     return NULL;
   }
-  const shmt__py_function* f = function_for(op);
+  shmt__py_function* f = function_for(op);
   if (!f) return PyErr_NoMemory();
   for (Py_ssize_t k = 0; k < n_columns; k++)
     if (PyTuple_CheckExact(args[2 + k]) && PyTuple_GET_SIZE(args[2 + k]) != count)

@@ -4,7 +4,50 @@
 #include "base/overflow.h"
 #include "python/values/tensor_object.h"
 
+#include <string.h>
+
 PyTypeObject* shmt__py_size_type;
+
+/* Sizes that are free, by their length. Most live for one expression, and the lists that Python keeps are for plain
+ * tuples alone. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { MOST_FREE = 0 }; /* a sanitizer sees a use after free only when objects are really freed */
+#else
+enum { MOST_FREE = 32 };
+#endif
+enum { MOST_DIMS = SHMT_INLINE_DIMS };
+static PyTupleObject* free_sizes[MOST_DIMS + 1][MOST_FREE + 1];
+static int n_free[MOST_DIMS + 1];
+
+/* Its items are the caller's to set. What holds ints alone is in no cycle, so the collector need not know it. */
+static PyObject* size_create(Py_ssize_t n) {
+  PyTupleObject* o;
+  if (SHMT_LIKELY(n <= MOST_DIMS && n_free[n] > 0)) {
+    o = free_sizes[n][--n_free[n]];
+    _Py_NewReference((PyObject*)o);
+  } else {
+    o = PyObject_GC_NewVar(PyTupleObject, shmt__py_size_type, n);
+    if (SHMT_UNLIKELY(o == NULL)) return NULL;
+    memset(o->ob_item, 0, sizeof *o->ob_item * (size_t)n);
+  }
+#if PY_VERSION_HEX >= 0x030E0000
+  o->ob_hash = -1; /* it is not known yet */
+#endif
+  return (PyObject*)o;
+}
+
+static void size_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  const Py_ssize_t n = PyTuple_GET_SIZE(self);
+  PyObject_GC_UnTrack(self);
+  for (Py_ssize_t i = 0; i < n; i++) Py_CLEAR(((PyTupleObject*)self)->ob_item[i]);
+  if (SHMT_LIKELY(type == shmt__py_size_type && n <= MOST_DIMS && n_free[n] < MOST_FREE)) {
+    free_sizes[n][n_free[n]++] = (PyTupleObject*)self; /* keeps its reference of the type */
+    return;
+  }
+  type->tp_free(self);
+  Py_DECREF(type);
+}
 
 static int fill_tuple(PyObject* tuple, shmt_ints v) {
   for (int64_t i = 0; i < v.len; i++) {
@@ -22,7 +65,7 @@ PyObject* shmt__py_tuple_from(shmt_ints v) {
 }
 
 PyObject* shmt__py_size_from(shmt_ints v) {
-  PyObject* r = shmt__py_size_type->tp_alloc(shmt__py_size_type, (Py_ssize_t)v.len);
+  PyObject* r = size_create((Py_ssize_t)v.len);
   if (r != NULL && fill_tuple(r, v) < 0) Py_CLEAR(r);
   return r;
 }
@@ -144,6 +187,7 @@ static PyMethodDef size_methods[] = {
 int shmt__py_size_init(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_new, size_new},
+      {Py_tp_dealloc, size_dealloc},
       {Py_tp_repr, size_repr},
       {Py_tp_methods, size_methods},
       {Py_sq_concat, size_concat},

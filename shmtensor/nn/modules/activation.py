@@ -402,7 +402,7 @@ class Softmin(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.softmin(input, self.dim, _stacklevel=5)
+        return F.softmin(input, self.dim, _stacklevel=4)
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -422,7 +422,7 @@ class Softmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.softmax(input, self.dim, _stacklevel=5)
+        return F.softmax(input, self.dim, _stacklevel=4)
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -438,7 +438,7 @@ class Softmax2d(Module):
             raise ValueError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
             )
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3, _stacklevel=4)
 
 
 class LogSoftmax(Module):
@@ -454,7 +454,7 @@ class LogSoftmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        return F.log_softmax(input, self.dim, _stacklevel=4)
 
     def extra_repr(self) -> str:
         """The dimension."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
@@ -135,20 +136,6 @@ class Module(HookMixin, StateMixin):
 
         @property
         def __call__(self: _HasForward[P, R_co]) -> Callable[P, R_co]: ...  # noqa: D102
-
-    else:
-
-        def __call__(self, *args, **kwargs):
-            """Run ``forward`` and the hooks around it."""
-            if (
-                self._forward_hooks
-                or self._forward_pre_hooks
-                or self._backward_hooks
-                or self._backward_pre_hooks
-                or all_modules.are_any()
-            ):
-                return self._call_with_hooks(args, kwargs)
-            return self.forward(*args, **kwargs)
 
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
         """Stand for the ``forward`` that a subclass defines."""
@@ -618,3 +605,8 @@ class Module(HookMixin, StateMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+if not TYPE_CHECKING:
+    # In C (csrc/python/nn/modules.c): in a small model most of the time would be that of this call.
+    Module.__call__ = _C._module_call(Module, all_modules.of_calls)
