@@ -89,7 +89,7 @@ def test_session_that_began_anew_is_another_one(run: type[programs.Program]) -> 
             before = session.snapshot()
             user.kill()
             server.terminate()  # of one that is killed, the files that are open here are used again
-            again = run(_USER, name)
+            again = run(_USER.replace("argv[1])", "argv[1], start=True)"), name)
             assert again.line() == "open"
             for old in session, by_member:
                 assert old.manager_pid() == 0
