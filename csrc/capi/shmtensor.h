@@ -67,7 +67,7 @@ enum {
 uint32_t shmtensor_abi_version(void);
 /* The version of the package, as "0.1.0". Cannot fail. */
 const char* shmtensor_version(void);
-/* The text of the calling thread's last failure; "" before the first. Cannot fail.
+/* The text of the calling thread's last failure, at most 4095 bytes; "" before the first. Cannot fail.
  * Ownership: borrowed, until the next call of this thread. */
 const char* shmtensor_message(void);
 /* "SHMTENSOR_E_VALUE" and so on; "unknown" for numbers that are none. Cannot fail. */

@@ -32,7 +32,7 @@ const char* shmtensor_status_name(shmtensor_status status) {
 }
 
 shmtensor_status shmt__public_fail(shmtensor_status status, const char* fmt, ...) {
-  char text[1024];
+  char text[SHMT_PUBLIC_TEXT_BYTES]; /* an argument may be the message recorded before */
   va_list args;
   va_start(args, fmt);
   (void)vsnprintf(text, sizeof text, fmt, args);

@@ -6,6 +6,8 @@
 #include "capi/shmtensor.h"
 #include "ipc/ring/ring.h"
 
+enum { SHMT_PUBLIC_TEXT_BYTES = 4096 }; /* of shmtensor_message(), with the zero at its end */
+
 /* Record a failure for shmtensor_message(). Returns status. */
 SHMT_COLD shmtensor_status shmt__public_fail(shmtensor_status status, const char* fmt, ...) SHMT_PRINTF(2, 3);
 /* The public status of one of the layers below, whose record is filled. */

@@ -1,12 +1,24 @@
-/* ipc/inspect.c -- inspects a session from outside, as api/inspect.h declares. */
+/* ipc/inspect.c -- inspects a session from outside, as api/inspect.h declares.
+ *
+ * Note [Looking again]
+ * Who opens a session by what its members have may come when they have not everything yet: the arena is made after the
+ * control file, and a manager that is just starting answers later. So while an inspector has no arena, each call that
+ * needs one looks again: it asks the manager, which costs microseconds where nobody listens, and then looks at what
+ * processes of the user have open. A look that took long is not repeated soon.
+ *
+ * The tables of an inspector stay those of the incarnation that it was opened with. A manager that has another one is
+ * not its session's any more, and each request says which is meant.
+ */
 #include "api/inspect.h"
 
+#include "api/error.h"
 #include "ipc/service/description.h"
 #include "ipc/ring/message_layout.h"
 #include "ipc/service/service.h"
 #include "ipc/session/request.h"
 #include "ipc/topic/topic_layout.h"
 #include "os/clock.h"
+#include "os/futex.h"
 #include "os/memfd.h"
 #include "os/pages.h"
 #include "os/process.h"
@@ -19,45 +31,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, INSPECT_MS = 5000 };
+enum {
+  ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES,
+  INSPECT_MS = 5000,
+  LOOK_MS = 200,         /* how long to wait for a manager while looking again */
+  LOOK_EVERY_MS = 250,   /* at most so often */
+  LOOK_SHARE = 20,       /* and for no larger part of the time than one in so many */
+};
 
 struct shmt_inspector {
   char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
   uint64_t session;
   uint32_t owner; /* the user whose session it is */
   shmt__map map; /* read-only */
-  shmt__descriptor control, arena; /* the arena may be none */
+  shmt__descriptor control, arena; /* the arena may be none: Note [Looking again] */
+  uint64_t next_look_ns;
 };
 
 /* --- connecting --- */
 
 /* Send one request on a connection of its own, so that the manager keeps nothing for us. */
-static shmt_status request_manager(const char* address, uint32_t owner, uint64_t session, shmt__message type,
-                                   uint64_t count, shmt__packet* reply, int* fds, int* n_fds) {
-  shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
-                    .version = SHMT_WIRE_VERSION,
-                    .type = (uint16_t)type,
-                    .serial = 1,
-                    .session = session,
-                    .count = count};
-  int ignored[SHMT_SOCKET_MAX_FDS], n_ignored = 0;
+static shmt_status request_at(const char* address, uint32_t owner, shmt__packet p, int timeout_ms, shmt__packet* reply,
+                              int* fds, int* n_fds) {
   bool lost = false;
-  if (fds == NULL) {
-    fds = ignored;
-    n_fds = &n_ignored;
-  }
+  p.magic = SHMT_WIRE_MAGIC;
+  p.version = SHMT_WIRE_VERSION;
+  p.serial = 1;
   int fd = shmt__session_connect_to(address, owner);
   if (shmt__os_is_out_of_descriptors(-fd)) return shmt__fail_errno(-fd, "cannot connect to @%s", address);
   SHMT_REQUIRE(fd != -SHMT_OS_DENIED, SHMT_E_MANAGER, "@%s is not open to this user, or not of user %" PRIu32, address,
                owner);
   SHMT_REQUIRE(fd >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address, -fd);
   shmt__descriptor socket = shmt__descriptor_own(fd);
-  shmt_status status = shmt__request(NULL, &socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost);
+  shmt_status status = shmt__request(NULL, &socket, &p, NULL, 0, reply, fds, n_fds, timeout_ms, &lost);
   shmt__descriptor_close(&socket);
   if (lost && owner != shmt__os_uid())
     status = shmt__fail(SHMT_E_MANAGER, "the manager on @%s does not admit user %" PRIu32, address, shmt__os_uid());
-  for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
   return status;
+}
+
+/* The same of the session's manager, which sends no descriptors. */
+static shmt_status request_manager(const shmt_inspector* o, shmt__message type, uint64_t count, shmt__packet* reply) {
+  const shmt__packet p = {
+      .type = (uint16_t)type, .session = o->session, .incarnation = o->map.fixed.incarnation, .count = count};
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_TRY(request_at(o->address, o->owner, p, INSPECT_MS, reply, fds, &n_fds));
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  return SHMT_OK;
 }
 
 /* --- opening --- */
@@ -99,7 +119,7 @@ int shmt_inspector_open(const char* address, uint32_t owner, shmt_inspector** ou
   SHMT_TRY(shmt__os_check_own_user());
   SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
                "no manager has an address of %zu bytes", strlen(address));
-  SHMT_TRY(request_manager(address, owner, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));
+  SHMT_TRY(request_at(address, owner, (shmt__packet){.type = SHMT_MESSAGE_INSPECT}, INSPECT_MS, &reply, fds, &n_fds));
   if (n_fds == 2) return open_files(address, owner, &reply, fds[0], fds[1], out);
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
@@ -120,6 +140,21 @@ static bool visit_control(int fd, void* arg) {
   return w->fd < 0;
 }
 
+/* The name of the session's service, or the path of its socket; empty: it has none. Any member can write there: a name
+ * that belongs to another session is ignored. */
+static void read_service_name(const shmt_inspector* o, char out[SHMT_NAME_BYTES]) {
+  memcpy(out, o->map.control->name, SHMT_NAME_BYTES - 1);
+  out[SHMT_NAME_BYTES - 1] = '\0';
+  if (shmt__service_number(out) != o->session) out[0] = '\0';
+}
+
+/* The manager of a service at a path listens there. */
+static void listen_at_path(shmt_inspector* o) {
+  char name[SHMT_NAME_BYTES];
+  read_service_name(o, name);
+  if (name[0] == '/') (void)snprintf(o->address, sizeof o->address, "%s", name);
+}
+
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   char name[64], address[64];
   wanted w = {session, -1};
@@ -129,7 +164,9 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
                "session %016" PRIx64 ": no process of this user has its files open", session);
   shmt__session_address(session, address, sizeof address);
-  return open_files(address, shmt__os_uid(), NULL, w.fd, -1, out);
+  SHMT_TRY(open_files(address, shmt__os_uid(), NULL, w.fd, -1, out));
+  listen_at_path(*out);
+  return SHMT_OK;
 }
 
 void shmt_inspector_clear(shmt_inspector** place) {
@@ -142,11 +179,49 @@ void shmt_inspector_clear(shmt_inspector** place) {
   free(o);
 }
 
+/* --- looking again --- */
+
+static bool visit_arena(int fd, void* arg) {
+  shmt_inspector* o = arg;
+  if (shmt__arena_matches(&o->map, fd)) o->arena = shmt__descriptor_of(shmt__os_reopen_read_only(fd));
+  shmt__os_close(fd);
+  return shmt__descriptor_number(&o->arena) < 0;
+}
+
+static void ask_for_arena(shmt_inspector* o) {
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  const shmt__packet p = {.type = SHMT_MESSAGE_INSPECT};
+  if (request_at(o->address, o->owner, p, LOOK_MS, &reply, fds, &n_fds) != SHMT_OK) return;
+  const bool is_ours = n_fds == 2 && shmt__arena_matches(&o->map, fds[1]);
+  if (is_ours) o->arena = shmt__descriptor_own(fds[1]);
+  for (int i = 0; i < (is_ours ? 1 : n_fds); i++) shmt__os_close(fds[i]);
+}
+
+/* Is there an arena, perhaps by now? Note [Looking again] */
+static bool has_arena(shmt_inspector* o) {
+  char name[64];
+  if (shmt__descriptor_number(&o->arena) >= 0) return true;
+  const uint64_t begun_ns = shmt__os_now_ns();
+  if (begun_ns < o->next_look_ns) return false;
+  ask_for_arena(o);
+  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, o->session);
+  if (shmt__descriptor_number(&o->arena) < 0 && o->owner == shmt__os_uid())
+    (void)shmt__os_find_memfd(name, 0, visit_arena, o);
+  shmt_error_clear();
+  const uint64_t now_ns = shmt__os_now_ns(), pause_ns = (now_ns - begun_ns) * LOOK_SHARE;
+  const uint64_t least_ns = LOOK_EVERY_MS * UINT64_C(1000000);
+  o->next_look_ns = now_ns + (pause_ns > least_ns ? pause_ns : least_ns);
+  return shmt__descriptor_number(&o->arena) >= 0;
+}
+
 /* --- requests to the manager --- */
 
 int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o, SHMT_MESSAGE_STATUS, 0, &reply));
+  SHMT_REQUIRE(reply.incarnation == o->map.fixed.incarnation, SHMT_E_MANAGER,
+               "session %016" PRIx64 " was begun anew, with another manager", o->session);
   *out = (shmt_manager_view){.pid = reply.block,
                              .n_clients = reply.client,
                              .n_leases = reply.leases,
@@ -157,14 +232,14 @@ int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
 
 int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_SWEEP, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o, SHMT_MESSAGE_SWEEP, 0, &reply));
   *out_resident_bytes = reply.nbytes;
   return SHMT_OK;
 }
 
 int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply));
   *out_n = reply.count;
   return SHMT_OK;
 }
@@ -267,6 +342,7 @@ static void count_slab(const shmt_inspector* o, counts* c, const shmt__slab* sla
 int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                           uint32_t capacity, uint32_t* out_n) {
   const shmt__fixed* fixed = &o->map.fixed;
+  (void)has_arena(o);
   counts c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
   uint32_t n = 0;
   *out_n = 0;
@@ -276,9 +352,7 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
                                  .incarnation = fixed->incarnation,
                                  .arena_bytes = fixed->arena_bytes,
                                  .limit_bytes = fixed->limit_bytes};
-  memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
-  /* Any member can write there: ignore a name that belongs to another session. */
-  if (shmt__service_number(session->service) != o->session) session->service[0] = '\0';
+  read_service_name(o, session->service);
   session->resident_bytes = shmt__os_file_resident(shmt__descriptor_number(&o->control)) +
                             shmt__os_file_resident(shmt__descriptor_number(&o->arena));
   uint32_t n_slabs = shmt__map_slabs_end(&o->map);
@@ -386,7 +460,7 @@ static uint32_t ring_n_messages(const shmt__ring_header* r) {
 
 int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out) {
   shmt__ring_header r;
-  if (!read_ring(o, block, &r)) return 0;
+  if (!has_arena(o) || !read_ring(o, block, &r)) return 0;
   /* The unacknowledged messages of a queue, which says how many there are. */
   if (atomic_load_explicit(&r.last_id, memory_order_relaxed) != 0) return 0;
   const uint32_t slab = *(const volatile uint32_t*)&o->map.blocks[block].slab;
@@ -423,7 +497,7 @@ static bool read_lag(const shmt_inspector* o, const shmt__topic_slot* slot, uint
 int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out) {
   shmt__topic_table t;
   uint64_t nbytes = 0;
-  if (!read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t || t.magic != SHMT_TOPIC_MAGIC ||
+  if (!has_arena(o) || !read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t || t.magic != SHMT_TOPIC_MAGIC ||
       t.version != SHMT_TOPIC_VERSION)
     return 0;
   const uint64_t said = atomic_load_explicit(&t.said, memory_order_relaxed);
@@ -493,7 +567,7 @@ uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* nam
                                    uint32_t capacity) {
   shmt__description d;
   shmt__described_storage entry;
-  if (!is_current(o, name->block, name->generation)) return 0;
+  if (!has_arena(o) || !is_current(o, name->block, name->generation)) return 0;
   uint64_t at = o->map.blocks[name->block].offset;
   int fd = shmt__descriptor_number(&o->arena);
   if (!shmt__os_read_at(fd, &d, sizeof d, at) || d.magic != SHMT_DESCRIPTION_MAGIC || d.n_storages > SHMT_MAX_STORAGES)

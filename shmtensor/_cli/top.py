@@ -120,7 +120,10 @@ class _Snapshots:
         key = (session.name, queue.block)
         before_s, before = self._puts.get(key, (now_s, queue.n_put))
         self._puts[key] = (now_s, queue.n_put)
-        return ((queue.n_put - before) % 2**32) / (now_s - before_s) if now_s > before_s else 0.0
+        n_new = (queue.n_put - before) % 2**32
+        # The counter of another queue in the same block may be below the last one's.
+        n_new = n_new if n_new < 2**31 else 0
+        return n_new / (now_s - before_s) if now_s > before_s else 0.0
 
     def cpu_percent(self, pid: int, start: int, now_s: float) -> float:
         used = cpu_seconds(pid)

@@ -20,7 +20,7 @@ import numpy as np
 from shmtensor._boundary.inspect import Inspector
 from shmtensor._boundary.sharing import session_name
 from shmtensor.errors import ManagerError
-from shmtensor.inspect.processes import command_of, printable
+from shmtensor.inspect.processes import command_of, is_running, printable
 from shmtensor.inspect.topics import OVERFLOWS, Event, Server, Topic
 
 if TYPE_CHECKING:
@@ -90,8 +90,11 @@ class Client:
 
     @property
     def command(self) -> str:
-        """Its command line; printable."""
-        return command_of(self.pid) if self.pid else "in another pid namespace"
+        """Its command line; printable. "?": it has ended."""
+        if not self.pid:
+            return "in another pid namespace"
+        # Its number may be another process's by now.
+        return command_of(self.pid) if is_running(self.pid, self.start) else "?"
 
 
 @dataclass(frozen=True)
@@ -271,9 +274,13 @@ def set_bits(words: NDArray[np.uint64]) -> list[int]:
 class Session:
     """A session that is open for inspection. Close it, or use it in a ``with`` block.
 
+    Managers may be killed and come back, which changes nothing. When the session has ended, its
+    last state stays to be seen here. Another session that begins under its name is another one:
+    open that anew.
+
     Args:
-        address: The manager's socket: a path, or an abstract name without the ``@``; empty: there
-            is no manager.
+        address: The manager's socket: a path, or an abstract name without the ``@``; empty: none
+            is known, and the files are opened through a process that has them.
         number: The session's number; needed without an address.
         owner: Id of the user whose session it is; None: this user. That of another user must be a
             service of a group to which this user belongs. Not without an address.
@@ -284,13 +291,20 @@ class Session:
 
     def __init__(self, address: str = "", number: int = 0, owner: int | None = None) -> None:
         self._inspector = Inspector(address, owner, number)
-        #: The manager's socket without the ``@``; empty: there is no manager.
-        self.address = address
+        self._address = address
         fields, _ = self._inspector.count()
         #: The session's number.
         self.number: int = fields["session"]
         #: The name of a service, or its socket's path; empty for other sessions.
         self.service: str = fields["service"]
+
+    @property
+    def address(self) -> str:
+        """The manager's socket without the ``@``; empty: no manager was seen yet."""
+        if not self._address and self.manager_pid():
+            of_user = f"shmtensor-{os.geteuid()}-{self.name}"
+            self._address = self.service if self.service.startswith("/") else of_user
+        return self._address
 
     @property
     def name(self) -> str:
@@ -337,7 +351,7 @@ class Session:
         return self._inspector.block_batches()
 
     def queues(self) -> Iterator[Queue]:
-        """Iterate over the queues; none after the manager was killed, as it provides the arena.
+        """Iterate over the queues.
 
         The requests of a server are a queue. What topics and events have inside is none.
         """
@@ -405,7 +419,7 @@ class Session:
     def manager_pid(self) -> int:
         """Return the process id of the manager; 0: there is none, or it does not answer."""
         try:
-            return self._inspector.manager()["pid"] if self.address else 0
+            return self._inspector.manager()["pid"]
         except ManagerError:
             return 0
 

@@ -34,12 +34,16 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Request", "Server"]
 
 _SLICE_S = 0.25  # how long a wait goes on without a look at what else may have happened
+_MOMENT_S = 0.01  # how long who does not wait looks for a request that can be read
 _MOST_REQUESTS = (1 << 31) - 1
+_AT_ONCE = 256  # MOST_AT_ONCE in csrc/python/ipc/named/call.c
 
 
 def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
     service._check_name(name)
-    most = min(max(maxsize, 0), _MOST_REQUESTS)
+    if maxsize > _MOST_REQUESTS:
+        raise ValueError(f"maxsize must be at most {_MOST_REQUESTS}, got {maxsize}")
+    most = max(maxsize, 0)
     ring = _C._named_ring(service._handle.address, name, True, most, 0, persist)
     ring.adopts = AS_OURS
     return ring
@@ -72,7 +76,8 @@ class Server:
         as_: Whose tensors requests have: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
 
     Raises:
-        ValueError: The name stands for something else, or another *maxsize* was said before.
+        ValueError: The name stands for something else, another *maxsize* was said before, or it is
+            above 2**31 - 1.
         ManagerError: The service cannot be reached.
     """
 
@@ -124,7 +129,12 @@ class Server:
             except Empty:
                 if is_last:
                     raise
-        if wait > 0:
+            else:
+                # Clients may send without end what cannot be read.
+                is_late = deadline is not None and time.monotonic() >= deadline + _MOMENT_S
+                if is_late and not taken:
+                    raise Empty
+        if wait > 0 or _AT_ONCE <= len(taken) < max_batch:
             self._take_more(max_batch, wait, taken)
         for request in taken:
             if self._as != "shmtensor" or type(request.value) is Foreign:
@@ -133,10 +143,13 @@ class Server:
 
     def _take_more(self, max_batch: int, wait: float, taken: list[Request]) -> None:
         deadline = time.monotonic() + wait
-        while len(taken) < max_batch:
+        while (n := len(taken)) < max_batch:
+            left = left_until(deadline)
             try:
-                self._take(max_batch - len(taken), left_until(deadline), taken)
+                self._take(max_batch - n, left, taken)
             except Empty:
+                return
+            if left == 0.0 and len(taken) == n:  # what came cannot be read
                 return
 
     def _take(self, n: int, timeout: float | None, taken: list[Request]) -> None:
@@ -397,6 +410,7 @@ class Client:
                     answer = line.wait(serial, 0.0, 0)
                     if answer is None or answer[0] == serial:
                         return answer
+                    await asyncio.sleep(0)  # a server may send without end what nobody asked for
                 except Full:
                     await asyncio.sleep(0.001 if left is None else min(left, 0.001))
                 except Empty:

@@ -65,8 +65,8 @@ class Queue(JoinableQueue[_T]):
         as_: Whose tensors arrive here: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
 
     Raises:
-        ValueError: The name stands for something else, or another *maxsize* or *max_deliveries*
-            was said before.
+        ValueError: The name stands for something else, another *maxsize* or *max_deliveries* was
+            said before, or one is too large.
         HandleError: A process has written over the queue.
         ManagerError: The service cannot be reached.
     """
@@ -86,7 +86,9 @@ class Queue(JoinableQueue[_T]):
         _libraries.check_library(as_)
         self._as = as_
         service._check_name(name)
-        bound = min(max(maxsize, 0), SEM_VALUE_MAX)
+        if maxsize > SEM_VALUE_MAX:
+            raise ValueError(f"maxsize must be at most {SEM_VALUE_MAX}, got {maxsize}")
+        bound = max(maxsize, 0)
         if not 0 <= max_deliveries <= _MOST_DELIVERIES:
             raise ValueError(
                 f"max_deliveries must be 0 to {_MOST_DELIVERIES}, got {max_deliveries}"

@@ -56,6 +56,7 @@ class Submitted:
         self._calls: dict[int, _Call] = {}
         self._words: set[int] = set()  # of their numbers
         self._changed = free_in_child(Condition())  # guards the three above and the thread
+        self._looked_s = 0.0  # when the thread looked after those that have no reply
         self._thread: threading.Thread | None = None
         self._is_stopped = False
 
@@ -123,8 +124,10 @@ class Submitted:
             answer = None
         if answer is not None:
             self._finish(*answer)
-            return True
-        return self._look()
+        # A server may send without end what nobody waits for.
+        if answer is None or time.monotonic() - self._looked_s >= _SLICE_S:
+            return self._look()
+        return True
 
     def _finish(self, serial: int, is_error: bool, value: Any) -> None:
         call, client = self._end(serial), self._client()
@@ -138,7 +141,7 @@ class Submitted:
             call.future.set_result(result)
 
     def _look(self) -> bool:
-        now = time.monotonic()
+        now = self._looked_s = time.monotonic()
         for serial, call in list(self._calls.items()):
             if call.future.cancelled():
                 self._end(serial)

@@ -573,6 +573,81 @@ TEST(cancelling_or_closing_ends_the_waits_of_other_threads) {
   shmtensor_value_free(value);
 }
 
+static double now_s(void) {
+  struct timespec t;
+  CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &t), 0);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void* wait_for_any_call(void* arg) {
+  call_waiter* w = arg;
+  shmtensor_wait_item item = {.size = sizeof item, .handle = w->call};
+  w->status = shmtensor_wait_any(&item, 1, w->timeout, NULL);
+  return NULL;
+}
+
+/* Who sleeps looks four times a second by itself: the quickest of several shows that it was woken. */
+TEST(cancelling_wakes_who_waits_at_once) {
+  enum { TRIES = 10 };
+  shmtensor_service* service = own_service();
+  shmtensor_client* client = NULL;
+  shmtensor_value* value = integer(1);
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  for (int any = 0; any < 2; any++) {
+    double least_s = LONG;
+    for (int i = 0; i < TRIES; i++) {
+      call_waiter waiter = {.timeout = -1, .status = -1};
+      pthread_t thread;
+      CHECK_OK(shmtensor_client_submit(client, value, LONG, &waiter.call));
+      run_thread(any ? wait_for_any_call : wait_for_call, &waiter, &thread);
+      sleep_ms(20);
+      const double begun_s = now_s();
+      CHECK_OK(shmtensor_call_cancel(waiter.call));
+      CHECK_EQ(pthread_join(thread, NULL), 0);
+      const double took_s = now_s() - begun_s;
+      if (took_s < least_s) least_s = took_s;
+      CHECK_EQ(waiter.status, any ? SHMTENSOR_OK : SHMTENSOR_E_STATE);
+      CHECK_OK(shmtensor_call_close(waiter.call));
+    }
+    CHECK(least_s < 0.1);
+  }
+  shmtensor_value_free(value);
+}
+
+/* The text of a server's error, as its client gets it. */
+static const char* told(shmtensor_service* service, const char* text) {
+  shmtensor_client* client = NULL;
+  shmtensor_server* server = NULL;
+  shmtensor_request* request = NULL;
+  shmtensor_call* call = NULL;
+  shmtensor_value *value = integer(1), *out = NULL;
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  CHECK_OK(shmtensor_client_submit(client, value, LONG, &call));
+  CHECK_OK(shmtensor_server_take(server, LONG, &out, &request));
+  CHECK_OK(shmtensor_request_fail(request, text, NULL));
+  shmtensor_value_free(out);
+  shmtensor_value_free(value);
+  CHECK_OK(shmtensor_request_close(request));
+  CHECK_OK(shmtensor_server_close(server));
+  CHECK_FAILS(shmtensor_call_wait(call, LONG, &out), SHMTENSOR_E_REMOTE, "");
+  CHECK_OK(shmtensor_client_close(client));
+  return shmtensor_message();
+}
+
+TEST(text_of_a_servers_error_is_whole_or_ends_with_a_whole_character) {
+  shmtensor_service* service = own_service();
+  char text[6001];
+  memset(text, 'x', sizeof text);
+  text[4095] = '\0';
+  CHECK(strcmp(told(service, text), text) == 0);
+  for (size_t i = 0; i < 6000; i += 3) memcpy(text + i, "\xe2\x82\xac", 3);
+  text[6000] = '\0';
+  const char* cut = told(service, text);
+  CHECK_EQ(strlen(cut) % 3, 0);
+  CHECK(strlen(cut) > 4000 && strncmp(cut, text, strlen(cut)) == 0);
+}
+
 TEST(calls_of_the_parent_are_not_the_childs) {
   shmtensor_service* service = own_service();
   shmtensor_client* client = NULL;

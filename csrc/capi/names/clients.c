@@ -119,8 +119,11 @@ static void give_line(client_object* c, idle_line* line, bool is_ours) {
     return;
   }
   shmt__call_give_up(line->line, line->serial);
-  while (shmt__ring_n_messages(line->line) > 0 && shmt__ring_get(line->line, &late, 1, &n, 0) == SHMT_RING_DONE)
+  /* Not what comes meanwhile: a server may send without end. The next call drops it. */
+  for (uint32_t left = shmt__ring_n_messages(line->line); left > 0; left--) {
+    if (shmt__ring_get(line->line, &late, 1, &n, 0) != SHMT_RING_DONE) break;
     shmt__received_message_fini(&late);
+  }
   shmt__mutex_lock(&c->lock);
   const bool is_kept = c->n_idle < MOST_IDLE;
   if (is_kept) {

@@ -171,7 +171,7 @@ shmtensor_status shmtensor_queue_get_delivery(shmtensor_queue* queue, double tim
   shmt__received_message_fini(&m);
   if (status != SHMTENSOR_OK) {
     /* Python may read what C cannot. */
-    char text[512];
+    char text[SHMT_PUBLIC_TEXT_BYTES];
     (void)snprintf(text, sizeof text, "%s", shmt_error_message());
     let_go_quietly(q, d.id, true);
     return shmt__public_fail(status, "%s", text);

@@ -4,6 +4,7 @@
 #include "api/error.h"
 #include "capi/names/waits.h"
 #include "capi/services.h"
+#include "ipc/ring/wait.h"
 #include "ipc/service/open_or_make.h"
 #include "ipc/session/session.h"
 
@@ -58,11 +59,12 @@ typedef struct request_object {
   atomic_bool is_answered;
 } request_object;
 
+/* is_patient: wait a moment for a client that does not read its replies. */
 static shmtensor_status answer(const char* function, request_object* r, const shmtensor_value* value, uint32_t flags,
-                               int* out_wanted) {
+                               bool is_patient, int* out_wanted) {
   shmt__packed_value p;
   SHMT_PASS(shmt__value_pack(value, &r->call.line, &p));
-  const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags, true);
+  const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags, is_patient);
   shmt__packed_value_fini(&p);
   if (out_wanted != NULL) *out_wanted = result == SHMT_RING_DONE;
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) return SHMTENSOR_OK;
@@ -70,16 +72,17 @@ static shmtensor_status answer(const char* function, request_object* r, const sh
 }
 
 /* Answer with a text, or with None, which means that the server let go. */
-static shmtensor_status answer_error(const char* function, request_object* r, const char* text, int* out_wanted) {
+static shmtensor_status answer_error(const char* function, request_object* r, const char* text, bool is_patient,
+                                     int* out_wanted) {
   SHMT_AUTO(shmtensor_value) v = NULL;
   SHMT_PASS(text != NULL ? shmtensor_text(text, SIZE_MAX, &v) : shmtensor_none(&v));
-  return answer(function, r, v, SHMT_RING_ERROR, out_wanted);
+  return answer(function, r, v, SHMT_RING_ERROR, is_patient, out_wanted);
 }
 
 static void end_request(void* object) {
   request_object* r = object;
   const bool is_ours = r->fork == shmt__fork_count();
-  if (is_ours && !atomic_load(&r->is_answered)) (void)answer_error(__func__, r, NULL, NULL);
+  if (is_ours && !atomic_load(&r->is_answered)) (void)answer_error(__func__, r, NULL, false, NULL);
   shmt__call_close(&r->call);
   free(r);
 }
@@ -100,9 +103,8 @@ static shmtensor_status open_request(server_object* s, shmt__received_message* m
   const shmtensor_status status = shmt__value_unpack(m, s->mode, &value);
   shmt__received_message_fini(m);
   if (status != SHMTENSOR_OK) {
-    char text[512];
-    (void)snprintf(text, sizeof text, "the request cannot be read: %s", shmt_error_message());
-    atomic_store(&r->is_answered, answer_error(__func__, r, text, NULL) == SHMTENSOR_OK);
+    (void)shmt__fail(SHMT_E_VALUE, "the request cannot be read: %s", shmt_error_message());
+    atomic_store(&r->is_answered, answer_error(__func__, r, shmt_error_message(), false, NULL) == SHMTENSOR_OK);
     end_request(r);
     return SHMTENSOR_OK;
   }
@@ -117,7 +119,7 @@ shmtensor_status shmtensor_server_take(shmtensor_server* server, double timeout,
   request_object* r = NULL;
   SHMT_AUTO(shmtensor_value) value = NULL;
   void* handle = NULL;
-  uint64_t deadline_ns = 0;
+  uint64_t deadline_ns = 0, begun_ns = 0;
   SHMT_USE(server_object, s, SHMT_HANDLE_SERVER, server);
   SHMT_NEED(out);
   SHMT_NEED(out_request);
@@ -125,6 +127,12 @@ shmtensor_status shmtensor_server_take(shmtensor_server* server, double timeout,
   while (r == NULL) {
     SHMT_PASS(shmt__wait_get(__func__, &s_use, s->ring, deadline_ns, &m));
     SHMT_PASS(open_request(s, &m, &value, &r));
+    if (r != NULL) break;
+    /* Clients may send without end what cannot be read. */
+    if (shmt__ring_round(&begun_ns, deadline_ns) == SHMT_RING_EMPTY)
+      return shmt__public_fail(SHMTENSOR_E_EMPTY, "%s(): no request that can be read came in time", __func__);
+    if (shmt__handle_is_closed(&s_use))
+      return shmt__public_fail(SHMTENSOR_E_CLOSED, "%s(): server was closed meanwhile", __func__);
   }
   SHMT_PASS(shmt__handle_open(SHMT_HANDLE_REQUEST, r, end_request, &handle));
   *out = SHMT_TAKE(value);
@@ -145,7 +153,7 @@ shmtensor_status shmtensor_request_reply(shmtensor_request* request, const shmte
   SHMT_USE(request_object, r, SHMT_HANDLE_REQUEST, request);
   SHMT_PASS(shmt__value_check(__func__, "value", value));
   SHMT_PASS(check_open(__func__, r));
-  const shmtensor_status status = answer(__func__, r, value, 0, out_wanted);
+  const shmtensor_status status = answer(__func__, r, value, 0, true, out_wanted);
   if (status != SHMTENSOR_OK) atomic_store(&r->is_answered, false);
   return status;
 }
@@ -154,7 +162,7 @@ shmtensor_status shmtensor_request_fail(shmtensor_request* request, const char* 
   SHMT_USE(request_object, r, SHMT_HANDLE_REQUEST, request);
   SHMT_NEED(text);
   SHMT_PASS(check_open(__func__, r));
-  const shmtensor_status status = answer_error(__func__, r, text, out_wanted);
+  const shmtensor_status status = answer_error(__func__, r, text, true, out_wanted);
   if (status != SHMTENSOR_OK) atomic_store(&r->is_answered, false);
   return status;
 }

@@ -72,8 +72,9 @@ static bool has_line(const shmt__ring* line, uint32_t member) {
 bool shmt__call_is_lost(shmt__ring* line, uint32_t serial) {
   const uint64_t word = atomic_load_explicit(shmt__call_word_at(line->header, serial), memory_order_acquire);
   const uint32_t taker = shmt__call_taker(word);
-  if (shmt__call_serial(word) != serial || shmt__call_state_of(word) != SHMT_CALL_TAKEN) return false;
-  if (has_line(line, taker)) return false;
+  const shmt__call_state state = shmt__call_state_of(word);
+  if (shmt__call_serial(word) != serial || (state != SHMT_CALL_TAKEN && state != SHMT_CALL_GIVEN_UP)) return false;
+  if (state == SHMT_CALL_TAKEN && has_line(line, taker)) return false;
   /* What the taker has put, it put before it let go. */
   atomic_thread_fence(memory_order_acquire);
   return shmt__ring_n_messages(line) == 0;
@@ -87,25 +88,21 @@ static shmt__ring_result take_reply(shmt__ring* line, shmt__received_message* ou
 
 shmt__ring_result shmt__call_wait(shmt__ring* line, uint32_t serial, uint64_t deadline_ns,
                                   shmt__received_message* out) {
+  uint64_t begun_ns = 0;
   for (;;) {
     shmt__ring_result result = take_reply(line, out);
     if (result != SHMT_RING_EMPTY) return result;
     if (serial != 0 && shmt__call_is_lost(line, serial)) return SHMT_RING_ALONE;
     if (deadline_ns == 0) return SHMT_RING_EMPTY;
-    if (shmt__ring_spin(line)) continue;
+    if (shmt__ring_spin(line) && (result = take_reply(line, out)) != SHMT_RING_EMPTY) return result;
     const uint32_t armed = shmt__ring_event_arm(&line->header->data_event);
-    if (shmt__ring_n_messages(line) > 0) continue;
-    /* The manager signals the event when it has seen a process die. */
+    if ((result = take_reply(line, out)) != SHMT_RING_EMPTY) return result;
+    /* The manager signals the event when it has seen a process die, and so does who gives the call up. */
     if (serial != 0 && shmt__call_is_lost(line, serial)) return SHMT_RING_ALONE;
     shmt__os_wait w = shmt__os_futex_wait(&line->header->data_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w != SHMT_OS_WAIT_TIMED_OUT) continue;
-    if (shmt__os_now_ns() >= deadline_ns)
-      deadline_ns = 0; /* one more look */
-    else {
-      shmt__ring_check_manager(line);
-      return SHMT_RING_INTERRUPTED;
-    }
+    result = shmt__ring_woken(line, w, &begun_ns, deadline_ns);
+    if (result == SHMT_RING_INTERRUPTED) return result;
+    if (result == SHMT_RING_EMPTY) deadline_ns = 0; /* one more look */
   }
 }
 

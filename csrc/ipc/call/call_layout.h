@@ -9,7 +9,8 @@
  * The word of a call says how far it is. The client writes QUEUED before it puts the request. A server makes that TAKEN
  * by itself, under get_lock, before the request leaves the ring. So a request is never in no one's hands: whoever is
  * killed before has not taken it, and whoever is killed later is named in the word. The client makes the word GIVEN_UP
- * when it stops waiting: a server that sees this does not take the request, or need not finish it.
+ * when it stops waiting: a server that sees this does not take the request, or need not finish it. Who waits on another
+ * thread sees it, too, and that no reply will come.
  *
  * A server holds the line as long as it has the request, and takes its name out of the word when it lets go of it. So a
  * client that finds no reply, the word TAKEN, and no hold of the taker on the line knows that the reply will not come:

@@ -10,6 +10,7 @@
 #include "os/users.h"
 #include "shm/client.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct request {
@@ -69,6 +70,16 @@ static shmt_status check_client(request* r, uint32_t client) {
 static shmt_status check_session(const request* r) {
   SHMT_REQUIRE(r->p->session == r->m->session, SHMT_E_MANAGER,
                "this is the manager of another session");
+  return SHMT_OK;
+}
+
+/* The same for who means the memory that it has seen, and not that of a session that was begun anew under its name. */
+static shmt_status check_incarnation(const request* r) {
+  const uint64_t ours = r->m->arena_manager.map.fixed.incarnation;
+  SHMT_TRY(check_session(r));
+  SHMT_REQUIRE(r->p->incarnation == 0 || r->p->incarnation == ours, SHMT_E_MANAGER,
+               "session %016" PRIx64 " was begun anew: it is incarnation %016" PRIx64 " now, no longer %016" PRIx64,
+               r->m->session, ours, r->p->incarnation);
   return SHMT_OK;
 }
 
@@ -204,6 +215,7 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->generation = k->granted_bytes;
   reply->count = k->slabs_end;
   reply->flags = k->map.fixed.flags;
+  reply->incarnation = k->map.fixed.incarnation;
 }
 
 /* Send read-only descriptors. */
@@ -268,12 +280,12 @@ static shmt_status serve(request* r, shmt__packet* reply) {
     case SHMT_MESSAGE_GET_FILE:
       return serve_get_file(r, reply);
     case SHMT_MESSAGE_SWEEP:
-      SHMT_TRY(check_session(r));
+      SHMT_TRY(check_incarnation(r));
       shmt__arena_manager_sweep(k, true);
       reply->nbytes = shmt__os_file_resident(k->arena_fd);
       return SHMT_OK;
     case SHMT_MESSAGE_DROP_LEASES:
-      SHMT_TRY(check_session(r));
+      SHMT_TRY(check_incarnation(r));
       reply->count = shmt__arena_manager_drop_leases(
           k, r->p->count > UINT32_MAX ? UINT32_MAX : (uint32_t)r->p->count);
       return SHMT_OK;

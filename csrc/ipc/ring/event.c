@@ -117,6 +117,7 @@ bool shmt__event_has_come(const shmt__ring* r, shmt__event_mark since) {
 
 shmt__ring_result shmt__event_wait(shmt__ring* r, shmt__event_mark since, bool only_pulses, uint64_t deadline_ns) {
   shmt__ring_header* h = r->header;
+  uint64_t begun_ns = 0;
   if (be_member(r) != SHMT_OK) return SHMT_RING_FAILED;
   for (;;) {
     uint32_t armed = 0;
@@ -128,11 +129,11 @@ shmt__ring_result shmt__event_wait(shmt__ring* r, shmt__event_mark since, bool o
       if (i == 0) armed = shmt__ring_event_arm(&h->data_event);
     }
     shmt__os_wait w = shmt__os_futex_wait(&h->data_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      if (shmt__os_now_ns() >= deadline_ns) deadline_ns = 0; /* a last look */
+    const shmt__ring_result result = shmt__ring_woken(r, w, &begun_ns, deadline_ns);
+    if (result == SHMT_RING_INTERRUPTED) return result;
+    if (result == SHMT_RING_EMPTY) {
+      deadline_ns = 0; /* a last look */
       shmt__ring_check_manager(r);
-      if (deadline_ns != 0) return SHMT_RING_INTERRUPTED;
     }
   }
 }

@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_BLOCKS = 32, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
+enum {
+  FEW_BLOCKS = 32,
+  ROOM_SLICE_MS = 10,
+  MOST_DROPPED = 256, /* requests that nobody waits for, while we have the lock */
+};
 
 static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   shmt__ring_event_signal(event, false);
@@ -170,7 +174,7 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message*
                                     uint64_t deadline_ns) {
   uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
       p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
-  uint64_t signals_ns = 0;
+  uint64_t begun_ns = 0;
   for (;;) {
     uint32_t word = 0;
     uint64_t head = 0;
@@ -184,10 +188,8 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message*
     }
     if (result == SHMT_RING_FAILED || (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP))
       return result;
-    uint64_t now_ns = shmt__os_now_ns();
-    if (now_ns >= deadline_ns) return result;
-    if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
-    if (now_ns >= signals_ns) return SHMT_RING_INTERRUPTED;
+    const shmt__ring_result round = deadline_ns != 0 ? shmt__ring_round(&begun_ns, deadline_ns) : SHMT_RING_EMPTY;
+    if (round != SHMT_RING_DONE) return round == SHMT_RING_EMPTY ? result : round;
     result = wait_for_room(r, head, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
   }
@@ -405,20 +407,24 @@ shmt_status shmt__ring_peek(shmt__ring* r, uint64_t* position, uint64_t tail, sh
 
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns) {
+  uint64_t begun_ns = 0;
   *n_out = 0;
   for (;;) {
-    uint32_t word = 0;
+    uint32_t word = 0, n_dropped = 0;
     bool stays = false, is_unwanted = false, has_moved = false;
     shmt__ring_result result = shmt__ring_poll(r, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
     result = shmt__ring_lock(r, &r->header->get_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    while (*n_out < n_max && (result = take_locked(r, &out[*n_out], &stays, &is_unwanted)) == SHMT_RING_DONE) {
+    while (*n_out < n_max && n_dropped < MOST_DROPPED &&
+           (result = take_locked(r, &out[*n_out], &stays, &is_unwanted)) == SHMT_RING_DONE) {
       has_moved = true;
-      if (SHMT_UNLIKELY(is_unwanted))
+      if (SHMT_UNLIKELY(is_unwanted)) {
         shmt__received_message_fini(&out[*n_out]);
-      else
+        n_dropped++;
+      } else {
         ++*n_out;
+      }
     }
     shmt__ring_unlock(&r->header->get_lock, word);
     if (has_moved || result == SHMT_RING_FAILED) signal_room(r);
@@ -430,7 +436,9 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
     }
     if (result == SHMT_RING_FAILED) return result;
     if (*n_out > 0) return SHMT_RING_DONE;
-    /* Another consumer took the message. */
+    /* Another consumer took the message, or nobody waits for what it asks for. */
+    result = shmt__ring_round(&begun_ns, deadline_ns);
+    if (result != SHMT_RING_DONE) return result;
   }
 }
 

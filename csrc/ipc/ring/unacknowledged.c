@@ -284,6 +284,7 @@ static shmt__ring_result wait_for_room(shmt__ring* u, uint64_t deadline_ns) {
 
 shmt__ring_result shmt__ring_deliver(shmt__ring* q, shmt__received_message* out, shmt__delivery* deliveries,
                                      uint32_t n_max, uint32_t* n_out, uint64_t deadline_ns) {
+  uint64_t begun_ns = 0;
   *n_out = 0;
   for (;;) {
     shmt__ring* u = NULL;
@@ -293,6 +294,7 @@ shmt__ring_result shmt__ring_deliver(shmt__ring* q, shmt__received_message* out,
     if (result != SHMT_RING_DONE) return result;
     if (open_unacked(q, &u) != SHMT_OK) return SHMT_RING_FAILED;
     if (u == NULL && (result = make_unacked(q, deadline_ns)) != SHMT_RING_DONE) return result;
+    if (u == NULL && (result = shmt__ring_round(&begun_ns, deadline_ns)) != SHMT_RING_DONE) return result;
     if (u == NULL) continue;
     if ((result = lock(q, u, false, deadline_ns, &l)) != SHMT_RING_DONE) return result;
     while (*n_out < n_max &&
@@ -309,6 +311,8 @@ shmt__ring_result shmt__ring_deliver(shmt__ring* q, shmt__received_message* out,
     }
     if (result == SHMT_RING_NO_ROOM) return may_wait ? wait_for_room(u, deadline_ns) : result;
     if (result == SHMT_RING_FAILED) return result;
+    /* Another consumer took the message. */
+    if ((result = shmt__ring_round(&begun_ns, deadline_ns)) != SHMT_RING_DONE) return result;
   }
 }
 
@@ -334,17 +338,20 @@ shmt__ring_result shmt__ring_acknowledge(shmt__ring* q, uint64_t id, uint64_t de
   uint32_t word = 0;
   bool is_damaged = false;
   shmt__unacked e;
+  uint64_t begun_ns = 0;
+  shmt__ring_result result;
   if (open_unacked(q, &u) != SHMT_OK) return SHMT_RING_FAILED;
   if (u == NULL) return SHMT_RING_EMPTY;
-  shmt__ring_result result = shmt__ring_lock(u, &u->header->get_lock, deadline_ns, &word);
-  if (result != SHMT_RING_DONE) return result;
-  if (SHMT_UNLIKELY(atomic_load_explicit(&u->header->is_dirty, memory_order_relaxed) != 0)) {
+  for (;;) {
+    if ((result = shmt__ring_lock(u, &u->header->get_lock, deadline_ns, &word)) != SHMT_RING_DONE) return result;
+    if (SHMT_LIKELY(atomic_load_explicit(&u->header->is_dirty, memory_order_relaxed) == 0)) break;
     /* Somebody was killed in the middle: that takes the queue's lock to repair, which comes first. */
     shmt__ring_unlock(&u->header->get_lock, word);
     locks l;
     if ((result = lock(q, u, false, deadline_ns, &l)) != SHMT_RING_DONE) return result;
     unlock(&l);
-    return shmt__ring_acknowledge(q, id, deadline_ns);
+    if ((result = shmt__ring_round(&begun_ns, deadline_ns)) == SHMT_RING_EMPTY) return SHMT_RING_BUSY;
+    if (result != SHMT_RING_DONE) return result;
   }
   atomic_store_explicit(&u->header->is_dirty, 1, memory_order_relaxed);
   if (find(u, id, &e, &is_damaged)) {

@@ -7,7 +7,8 @@
 #include "os/cpu.h"
 #include "shm/block.h"
 
-enum { LOCK_TRIES = 200, LEAST_LOCK_MS = 10 };
+enum { LOCK_TRIES = 200, LEAST_MS = 10 };
+#define NS_PER_MS UINT64_C(1000000)
 
 /* --- counting --- */
 
@@ -15,7 +16,10 @@ uint32_t shmt__ring_n_messages(const shmt__ring* r) {
   /* Read the head first: it never passes the tail that is read after it. */
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
-  return shmt__ring_count(tail) - shmt__ring_count(head);
+  /* Any member can write them: whoever counts down from here is not to do it four billion times. */
+  const uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
+  const uint32_t most = r->area.capacity / (uint32_t)sizeof(shmt__ring_message);
+  return n < most ? n : most;
 }
 
 uint32_t shmt__ring_n_pending(const shmt__ring* r) {
@@ -128,14 +132,14 @@ shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, ui
     if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
       return SHMT_RING_DONE;
   }
-  const uint64_t given_ns = deadline_ns, least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
+  const uint64_t given_ns = deadline_ns, begun_ns = shmt__os_now_ns(), least_ns = begun_ns + LEAST_MS * NS_PER_MS;
   if (deadline_ns < least_ns) deadline_ns = least_ns;
-  while (shmt__os_now_ns() < deadline_ns) {
+  for (uint64_t now_ns = begun_ns; now_ns < deadline_ns; now_ns = shmt__os_now_ns()) {
     shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
     if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
       return SHMT_RING_DONE;
-    if (w == SHMT_OS_WAIT_WOKEN) continue;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
+    if (w == SHMT_OS_WAIT_WOKEN && now_ns - begun_ns < SHMT_RING_SLICE_MS * NS_PER_MS) continue;
+    if (w != SHMT_OS_WAIT_INTERRUPTED) {
       report_lock_without_owner(r, lock);
       shmt__ring_restart_manager(r);
     }
@@ -149,8 +153,23 @@ shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, ui
 /* --- waiting --- */
 
 uint64_t shmt__ring_slice(uint64_t deadline_ns) {
-  uint64_t slice = shmt__os_now_ns() + SHMT_RING_SLICE_MS * UINT64_C(1000000);
+  uint64_t slice = shmt__os_now_ns() + SHMT_RING_SLICE_MS * NS_PER_MS;
   return slice < deadline_ns ? slice : deadline_ns;
+}
+
+shmt__ring_result shmt__ring_round(uint64_t* begun_ns, uint64_t deadline_ns) {
+  const uint64_t now_ns = shmt__os_now_ns();
+  if (*begun_ns == 0) *begun_ns = now_ns;
+  if (now_ns >= (deadline_ns != 0 ? deadline_ns : *begun_ns + LEAST_MS * NS_PER_MS)) return SHMT_RING_EMPTY;
+  return now_ns - *begun_ns < SHMT_RING_SLICE_MS * NS_PER_MS ? SHMT_RING_DONE : SHMT_RING_INTERRUPTED;
+}
+
+shmt__ring_result shmt__ring_woken(shmt__ring* r, shmt__os_wait w, uint64_t* begun_ns, uint64_t deadline_ns) {
+  if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
+  shmt__ring_result result = shmt__ring_round(begun_ns, deadline_ns);
+  if (result == SHMT_RING_DONE && w == SHMT_OS_WAIT_TIMED_OUT) result = SHMT_RING_INTERRUPTED; /* a slice has ended */
+  if (result == SHMT_RING_INTERRUPTED) shmt__ring_check_manager(r);
+  return result;
 }
 
 bool shmt__ring_may_spin(void) {
@@ -188,6 +207,7 @@ bool shmt__ring_spin(shmt__ring* r) {
 }
 
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
+  uint64_t begun_ns = 0;
   for (;;) {
     uint32_t armed = 0;
     if (SHMT_UNLIKELY(shmt__ring_has_stale(r))) shmt__ring_recover(r);
@@ -196,7 +216,7 @@ shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
       shmt__ring_recover_now_and_then(r);
       return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
     }
-    if (shmt__ring_spin(r)) continue;
+    if (shmt__ring_spin(r) && shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
     armed = shmt__ring_event_arm(&r->header->data_event);
     if (shmt__ring_has_stale(r)) shmt__ring_recover(r); /* the manager sets it before it signals */
     shmt__ring_recover_now_and_then(r);
@@ -204,27 +224,20 @@ shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
     if (shmt__ring_is_alone(r, SHMT_RING_NO_PUT)) return SHMT_RING_ALONE;
     shmt__os_wait w =
         shmt__os_futex_wait(&r->header->data_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      if (shmt__os_now_ns() >= deadline_ns)
-        return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
-      shmt__ring_check_manager(r);
-      return SHMT_RING_INTERRUPTED;
-    }
+    const shmt__ring_result result = shmt__ring_woken(r, w, &begun_ns, deadline_ns);
+    if (result == SHMT_RING_EMPTY && shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
+    if (result != SHMT_RING_DONE) return result;
   }
 }
 
 shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns) {
+  uint64_t begun_ns = 0;
   for (;;) {
     uint32_t armed = shmt__ring_event_arm(&r->header->done_event);
     if (n_unfinished(r) == 0) return SHMT_RING_DONE;
     if (shmt__os_now_ns() >= deadline_ns) return SHMT_RING_BUSY;
     shmt__os_wait w =
         shmt__os_futex_wait(&r->header->done_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT && shmt__os_now_ns() < deadline_ns) {
-      shmt__ring_check_manager(r);
-      return SHMT_RING_INTERRUPTED;
-    }
+    if (shmt__ring_woken(r, w, &begun_ns, deadline_ns) == SHMT_RING_INTERRUPTED) return SHMT_RING_INTERRUPTED;
   }
 }

@@ -1,4 +1,11 @@
-/* ipc/ring/wait.h -- locking, counting and waiting, as the files of ipc/ring/ and ipc/topic/ share it. */
+/* ipc/ring/wait.h -- locking, counting and waiting, as the files of ipc/ring/ and ipc/topic/ share it.
+ *
+ * Note [Rounds of a wait]
+ * Who waits looks, sleeps and looks again. Others may wake it in vain, or take away what it has just seen, as often and
+ * for as long as they like. So it reads the clock after each round in vain (shmt__ring_round). It ends at its deadline,
+ * and once a slice it returns all the same, so that its caller runs the handlers of signals and notices what else there
+ * is to notice.
+ */
 #ifndef SHMT_IPC_RING_WAIT_H
 #define SHMT_IPC_RING_WAIT_H
 
@@ -14,6 +21,12 @@ shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, ui
 bool shmt__ring_is_alone(shmt__ring* r, unsigned end);
 /* The deadline, or a slice from now when that is earlier. */
 uint64_t shmt__ring_slice(uint64_t deadline_ns);
+/* A round was in vain: Note [Rounds of a wait]. *begun_ns is 0 before the first one. Returns SHMT_RING_DONE: begin
+ * another round; SHMT_RING_EMPTY: the deadline has passed; SHMT_RING_INTERRUPTED: return that. Who does not wait
+ * (deadline_ns 0) has some rounds all the same: what it has seen is there, but others are faster. */
+shmt__ring_result shmt__ring_round(uint64_t* begun_ns, uint64_t deadline_ns);
+/* The same after a sleep, whose result is w. Looks after the manager before it returns SHMT_RING_INTERRUPTED. */
+shmt__ring_result shmt__ring_woken(shmt__ring* r, shmt__os_wait w, uint64_t* begun_ns, uint64_t deadline_ns);
 /* Spin until the tail moves, if that may pay. True: it has moved. */
 bool shmt__ring_spin(shmt__ring* r);
 /* Messages that wait in some process for room. */

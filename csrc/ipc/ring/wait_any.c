@@ -45,6 +45,7 @@ void shmt__ring_wait_any_check(const shmt__wait_item* items, uint32_t n) {
 shmt__ring_result shmt__ring_wait_any(const shmt__wait_item* items, uint32_t n, uint64_t deadline_ns) {
   atomic_uint_least32_t* words[SHMT_OS_MOST_FUTEXES];
   uint32_t armed[SHMT_OS_MOST_FUTEXES];
+  uint64_t begun_ns = 0;
   SHMT_ASSERT(n > 0 && n <= shmt__os_most_futexes());
   for (;;) {
     if (is_any_ready(items, n)) return SHMT_RING_DONE;
@@ -53,11 +54,11 @@ shmt__ring_result shmt__ring_wait_any(const shmt__wait_item* items, uint32_t n, 
     if (is_any_ready(items, n)) return SHMT_RING_DONE;
     shmt__os_wait w = shmt__os_futex_wait_any(words, armed, n, shmt__ring_slice(deadline_ns));
     if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      shmt__ring_wait_any_check(items, n);
-      if (shmt__os_now_ns() < deadline_ns) return SHMT_RING_INTERRUPTED;
-      deadline_ns = 0; /* a last look */
-    }
+    const shmt__ring_result result = shmt__ring_round(&begun_ns, deadline_ns);
+    if (result == SHMT_RING_DONE && w == SHMT_OS_WAIT_WOKEN) continue;
+    shmt__ring_wait_any_check(items, n);
+    if (result != SHMT_RING_EMPTY) return SHMT_RING_INTERRUPTED;
+    deadline_ns = 0; /* a last look */
   }
 }
 
@@ -78,7 +79,7 @@ struct shmt__ring_watch {
   atomic_uint refs;           /* the caller, and threads that run */
   atomic_uint_least32_t ends; /* 1: the threads are to end; they sleep on it as well */
   shmt__wait_item* items;     /* owned */
-  shmt__ring* rings;          /* owned: header, storage, session and block alone */
+  shmt__ring* rings;          /* owned: header, area, storage, session and block alone */
   part parts[];
 };
 
@@ -133,6 +134,7 @@ static shmt_status copy_items(shmt__ring_watch* w, const shmt__wait_item* items)
     w->rings[i].storage = items[i].ring->storage;
     w->rings[i].session = items[i].ring->session;
     w->rings[i].block = items[i].ring->block;
+    w->rings[i].area = items[i].ring->area;
     shmt__storage_retain(w->rings[i].storage);
   }
   return SHMT_OK;

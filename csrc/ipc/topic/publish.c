@@ -7,7 +7,7 @@
 #include "os/failpoint.h"
 #include "os/process.h"
 
-enum { ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250, KEEP_MS = 250 };
+enum { ROOM_SLICE_MS = 10, KEEP_MS = 250 };
 
 /* Make `past`, unless somebody else has. That may ask the manager for memory, so it begins without the lock. */
 static shmt__ring_result make_past(shmt__topic* t, uint32_t history, uint64_t deadline_ns) {
@@ -22,8 +22,8 @@ static shmt__ring_result make_past(shmt__topic* t, uint32_t history, uint64_t de
     result = shmt__topic_open_past(t);
     if (result == SHMT_RING_EMPTY) {
       const shmt__outgoing_message m = {.storages = &ring->storage, .n_storages = 1};
-      while (shmt__ring_drop(t->log) == SHMT_RING_DONE) { /* one that is gone */
-      }
+      for (uint32_t n = shmt__ring_n_messages(t->log); n > 0; n--) /* one that is gone */
+        if (shmt__ring_drop(t->log) != SHMT_RING_DONE) break;
       result = shmt__ring_put_in_lock(t->log, &m);
       SHMT_FAILPOINT(topic_past_made);
       if (result == SHMT_RING_DONE) t->past = SHMT_TAKE(ring);
@@ -102,7 +102,7 @@ static shmt__ring_result wait_for_room(shmt__ring* r, uint32_t nbytes, uint64_t 
 shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_message* m, uint64_t deadline_ns) {
   const uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
       m->n_storages, (uint64_t)m->part_bytes[0] + m->part_bytes[1]);
-  uint64_t signals_ns = 0;
+  uint64_t begun_ns = 0;
   for (;;) {
     shmt__ring full;
     shmt_storage* storage = NULL;
@@ -114,7 +114,9 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
     if (result != SHMT_RING_DONE) {
       shmt__ring_unlock(&t->log->header->put_lock, word);
       if (result == SHMT_RING_EMPTY) result = make_past(t, kind.history, deadline_ns);
-      if (result != SHMT_RING_DONE) return result;
+      /* A member may take it away as often as it is made. */
+      if (result == SHMT_RING_DONE) result = shmt__ring_round(&begun_ns, deadline_ns);
+      if (result != SHMT_RING_DONE) return result == SHMT_RING_EMPTY ? SHMT_RING_BUSY : result;
       continue;
     }
     const shmt__topic_slot* slot =
@@ -127,15 +129,12 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
       shmt__storage_release(storage);
       storage = NULL;
     }
-    const uint64_t now_ns = shmt__os_now_ns();
-    if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
-    if (now_ns >= deadline_ns)
+    result = deadline_ns != 0 ? shmt__ring_round(&begun_ns, deadline_ns) : SHMT_RING_EMPTY;
+    if (result == SHMT_RING_EMPTY)
       result = SHMT_RING_FULL;
-    else if (now_ns >= signals_ns)
-      result = SHMT_RING_INTERRUPTED;
-    else if (!is_held)
+    else if (result == SHMT_RING_DONE && !is_held)
       shmt__os_sleep_ms(ROOM_SLICE_MS);
-    else
+    else if (result == SHMT_RING_DONE)
       result = wait_for_room(&full, nbytes, deadline_ns);
     shmt__storage_release(storage);
     if (result != SHMT_RING_DONE) return result;

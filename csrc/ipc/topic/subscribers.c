@@ -76,8 +76,8 @@ shmt__ring_result shmt__topic_open_past(shmt__topic* t) {
 }
 
 void shmt__topic_trim_past(shmt__topic* t, uint32_t history) {
-  while (shmt__ring_n_messages(t->past) > history && shmt__ring_drop(t->past) == SHMT_RING_DONE) {
-  }
+  for (uint32_t n = shmt__ring_n_messages(t->past); n > history; n--)
+    if (shmt__ring_drop(t->past) != SHMT_RING_DONE) break;
 }
 
 void shmt__topic_forget_dead(shmt__topic* t) {

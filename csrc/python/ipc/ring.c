@@ -277,8 +277,20 @@ static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t
     return PyErr_Format(PyExc_ValueError, "get_many(): max_n must be at least 1, got %ld", max);
   if (!PyList_CheckExact(args[2]))
     return PyErr_Format(PyExc_TypeError, "get_many(): expected a list, got %s", Py_TYPE(args[2])->tp_name);
-  uint32_t n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE;
-  if (!take_many((shmt__py_ring*)self, n_max, deadline_ns, args[2])) return NULL;
+  const Py_ssize_t begun = PyList_GET_SIZE(args[2]);
+  for (Py_ssize_t left = max, n_got = 0;; deadline_ns = 0) {
+    const uint32_t n_max = left < MOST_AT_ONCE ? (uint32_t)left : MOST_AT_ONCE;
+    if (!take_many((shmt__py_ring*)self, n_max, deadline_ns, args[2])) {
+      /* What was taken before is the answer. */
+      if (n_got == 0 || !PyErr_ExceptionMatches(shmt__py_empty())) return NULL;
+      PyErr_Clear();
+      break;
+    }
+    const Py_ssize_t n_now = PyList_GET_SIZE(args[2]) - begun - n_got;
+    n_got += n_now;
+    left -= n_now;
+    if (left <= 0 || n_now < (Py_ssize_t)n_max) break;
+  }
   Py_RETURN_NONE;
 }
 

@@ -1,6 +1,7 @@
 /* python/ipc/named/call.c -- _Line, on which a client calls, and _Request, which a server answers. */
 #include "ipc/call/call.h"
 
+#include "ipc/ring/wait.h"
 #include "ipc/service/service.h"
 #include "ipc/session/session.h"
 #include "python/gil.h"
@@ -149,14 +150,27 @@ static uint32_t count_call(line_object* o) {
   return o->serial;
 }
 
+/* A reply of another call came, and is dropped. A server may send such without end: other threads run in between, and
+ * so do the handlers of signals. Returns SHMT_RING_DONE: wait on. */
+static shmt__ring_result drop_reply(line_call* c, uint64_t* begun_ns, uint64_t deadline_ns) {
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt__received_message_fini(c->reply);
+  const shmt__ring_result result = shmt__ring_round(begun_ns, deadline_ns);
+  shmt__py_gil_restore(saved);
+  if (result != SHMT_RING_INTERRUPTED) return result;
+  *begun_ns = 0;
+  return PyErr_CheckSignals() < 0 ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
+}
+
 /* Put the request and wait for its reply; those of calls that were given up are dropped. */
 static shmt__ring_result request_and_wait(line_call* c, uint64_t deadline_ns) {
+  uint64_t begun_ns = 0;
   shmt__ring_result result = shmt__py_wait_call_run(&c->base, deadline_ns);
   c->base.call = call_wait;
   while (result == SHMT_RING_DONE) {
     result = shmt__py_wait_call_run(&c->base, deadline_ns);
     if (result != SHMT_RING_DONE || shmt__call_serial_of(c->reply->flags) == c->serial) break;
-    shmt__received_message_fini(c->reply);
+    result = drop_reply(c, &begun_ns, deadline_ns);
   }
   return result;
 }
@@ -236,13 +250,14 @@ static request_object* request_of(PyTypeObject* type, PyObject* server, shmt__py
   return o;
 }
 
-/* Put a reply. Returns whether somebody wanted it; -1 with an exception. */
-static int answer(request_object* o, PyObject* value, uint32_t adopts, uint32_t flags) {
+/* Put a reply. Returns whether somebody wanted it; -1 with an exception. is_patient: wait a moment for a client that
+ * does not read its replies. */
+static int answer(request_object* o, PyObject* value, uint32_t adopts, uint32_t flags, bool is_patient) {
   shmt__py_packed_message* p = shmt__py_packed_message_of(value, &o->call.line, adopts);
   if (p == NULL) return -1;
   const shmt__outgoing_message view = shmt__py_packed_message_view(p);
   shmt__ring_result result = shmt__call_reply(&o->call, &view, flags, false);
-  if (result == SHMT_RING_NO_ROOM) {
+  if (result == SHMT_RING_NO_ROOM && is_patient) {
     PyThreadState* saved = PyEval_SaveThread();
     result = shmt__call_reply(&o->call, &view, flags, true);
     shmt__py_gil_restore(saved);
@@ -272,7 +287,7 @@ static PyObject* request_answer(PyObject* self, PyObject* const* args, Py_ssize_
     PyErr_SetString(PyExc_RuntimeError, "a request was answered before");
     return NULL;
   }
-  int is_wanted = answer(o, args[0], SHMT_PY_SENDS_AS_OURS, args[1] == Py_True ? SHMT_RING_ERROR : 0);
+  int is_wanted = answer(o, args[0], SHMT_PY_SENDS_AS_OURS, args[1] == Py_True ? SHMT_RING_ERROR : 0, true);
   if (is_wanted < 0) return NULL;
   close_request(o);
   return PyBool_FromLong(is_wanted);
@@ -285,7 +300,7 @@ static void request_dealloc(PyObject* self) {
   if (o->is_open && o->fork == shmt__fork_count()) {
     PyObject *kind, *error, *trace;
     PyErr_Fetch(&kind, &error, &trace);
-    if (answer(o, Py_None, 0, SHMT_RING_ERROR) < 0) PyErr_Clear();
+    if (answer(o, Py_None, 0, SHMT_RING_ERROR, false) < 0) PyErr_Clear();
     PyErr_Restore(kind, error, trace);
   }
   close_request(o);
@@ -353,7 +368,7 @@ static void refuse(request_object* o) {
   PyErr_Fetch(&kind, &error, &trace);
   PyErr_NormalizeException(&kind, &error, &trace);
   PyObject* text = error != NULL ? PyObject_Repr(error) : NULL;
-  if (text == NULL || answer(o, text, 0, SHMT_RING_ERROR) < 0) PyErr_Clear();
+  if (text == NULL || answer(o, text, 0, SHMT_RING_ERROR, false) < 0) PyErr_Clear();
   close_request(o);
   Py_XDECREF(text);
   Py_XDECREF(kind);
