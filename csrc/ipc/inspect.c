@@ -34,9 +34,9 @@
 enum {
   ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES,
   INSPECT_MS = 5000,
-  LOOK_MS = 200,         /* how long to wait for a manager while looking again */
-  LOOK_EVERY_MS = 250,   /* at most so often */
-  LOOK_SHARE = 20,       /* and for no larger part of the time than one in so many */
+  RETRY_MS = 200,       /* how long to wait for a manager while looking again */
+  RETRY_EVERY_MS = 250, /* at most so often */
+  RETRY_SHARE = 20,     /* and for no larger part of the time than one in so many */
 };
 
 struct shmt_inspector {
@@ -45,7 +45,7 @@ struct shmt_inspector {
   uint32_t owner; /* the user whose session it is */
   shmt__map map; /* read-only */
   shmt__descriptor control, arena; /* the arena may be none: Note [Looking again] */
-  uint64_t next_look_ns;
+  uint64_t next_retry_ns;
 };
 
 /* --- connecting --- */
@@ -188,11 +188,11 @@ static bool visit_arena(int fd, void* arg) {
   return shmt__descriptor_number(&o->arena) < 0;
 }
 
-static void ask_for_arena(shmt_inspector* o) {
+static void request_arena(shmt_inspector* o) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   const shmt__packet p = {.type = SHMT_MESSAGE_INSPECT};
-  if (request_at(o->address, o->owner, p, LOOK_MS, &reply, fds, &n_fds) != SHMT_OK) return;
+  if (request_at(o->address, o->owner, p, RETRY_MS, &reply, fds, &n_fds) != SHMT_OK) return;
   const bool is_ours = n_fds == 2 && shmt__arena_matches(&o->map, fds[1]);
   if (is_ours) o->arena = shmt__descriptor_own(fds[1]);
   for (int i = 0; i < (is_ours ? 1 : n_fds); i++) shmt__os_close(fds[i]);
@@ -203,15 +203,15 @@ static bool has_arena(shmt_inspector* o) {
   char name[64];
   if (shmt__descriptor_number(&o->arena) >= 0) return true;
   const uint64_t begun_ns = shmt__os_now_ns();
-  if (begun_ns < o->next_look_ns) return false;
-  ask_for_arena(o);
+  if (begun_ns < o->next_retry_ns) return false;
+  request_arena(o);
   (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, o->session);
   if (shmt__descriptor_number(&o->arena) < 0 && o->owner == shmt__os_uid())
     (void)shmt__os_find_memfd(name, 0, visit_arena, o);
   shmt_error_clear();
-  const uint64_t now_ns = shmt__os_now_ns(), pause_ns = (now_ns - begun_ns) * LOOK_SHARE;
-  const uint64_t least_ns = LOOK_EVERY_MS * UINT64_C(1000000);
-  o->next_look_ns = now_ns + (pause_ns > least_ns ? pause_ns : least_ns);
+  const uint64_t now_ns = shmt__os_now_ns(), pause_ns = (now_ns - begun_ns) * RETRY_SHARE;
+  const uint64_t least_ns = RETRY_EVERY_MS * UINT64_C(1000000);
+  o->next_retry_ns = now_ns + (pause_ns > least_ns ? pause_ns : least_ns);
   return shmt__descriptor_number(&o->arena) >= 0;
 }
 
@@ -497,8 +497,8 @@ static bool read_lag(const shmt_inspector* o, const shmt__topic_slot* slot, uint
 int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out) {
   shmt__topic_table t;
   uint64_t nbytes = 0;
-  if (!has_arena(o) || !read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t || t.magic != SHMT_TOPIC_MAGIC ||
-      t.version != SHMT_TOPIC_VERSION)
+  if (!has_arena(o) || !read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t ||
+      t.magic != SHMT_TOPIC_MAGIC || t.version != SHMT_TOPIC_VERSION)
     return 0;
   const uint64_t said = atomic_load_explicit(&t.said, memory_order_relaxed);
   const shmt__topic_wish wish = shmt__topic_wish_of(said);

@@ -112,24 +112,24 @@ class _Request:
     def _takes_pickles(self) -> builtins.bool: ...
     def _answer(self, value: object, is_error: builtins.bool, /) -> builtins.bool: ...
 
-@disjoint_base
 class _GradToggle:
+    __slots__ = ("mode", "_before", "_inference_before")
     mode: builtins.bool
     _before: builtins.bool
     def __new__(cls, function: Any = None) -> Self: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
 
-@disjoint_base
 class _GradSetter:
+    __slots__ = ("mode", "_before", "_inference_before")
     mode: builtins.bool
     _before: builtins.bool
     def __init__(self, mode: object) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
 
-@disjoint_base
 class _InferenceSwitch:
+    __slots__ = ("mode", "_before", "_inference_before")
     mode: builtins.bool
     _before: builtins.bool
     _inference_before: builtins.bool

@@ -21,7 +21,8 @@ shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_
                                    const shmt__outgoing_message* request, uint64_t deadline_ns);
 /* Wait for the next reply on a line, whatever call it is of; flags say which, and SHMT_RING_ERROR.
  * Returns SHMT_RING_DONE; SHMT_RING_EMPTY (none until the deadline); SHMT_RING_ALONE: call `serial` is lost
- * (shmt__call_is_lost), and no reply is there; SHMT_RING_INTERRUPTED; SHMT_RING_FAILED. serial 0: look after no call. */
+ * (shmt__call_is_lost), and no reply is there; SHMT_RING_INTERRUPTED; SHMT_RING_FAILED. serial 0: look after no
+ * call. */
 shmt__ring_result shmt__call_wait(shmt__ring* line, uint32_t serial, uint64_t deadline_ns,
                                   shmt__received_message* out);
 /* Is the server that took the call gone, or was the call given up, without a reply? Then none will come. */
