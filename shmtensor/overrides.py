@@ -327,7 +327,7 @@ def _pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Non
 
 
 def _as_signature_says(
-    signature: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
+    signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a function in Python hands over; all as given if the names are not torch's."""
     try:

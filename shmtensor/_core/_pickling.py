@@ -191,8 +191,9 @@ def set_state(tensor: Tensor, state: Any) -> None:
     Raises:
         RuntimeError: There is none, and *state* is not what `state_of` returns by default.
     """
-    if hasattr(type(tensor), "__setstate__"):
-        tensor.__setstate__(state)
+    take = getattr(tensor, "__setstate__", None)
+    if take is not None:
+        take(state)
         return
     parts = state if isinstance(state, tuple) else (state, None)
     if len(parts) != 2 or not all(part is None or isinstance(part, dict) for part in parts):

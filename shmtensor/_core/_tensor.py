@@ -460,9 +460,9 @@ class Tensor(_TensorBase):
         """See `shmtensor.stft`."""
         from shmtensor._core._spectrogram import stft  # it imports this module
 
-        sizes = (n_fft, hop_length, win_length)
-        rest = (window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
-        return stft(self, *sizes, *rest)
+        window_and_place = (n_fft, hop_length, win_length, window, center)
+        result = (normalized, onesided, return_complex, align_to_window)
+        return stft(self, *window_and_place, pad_mode, *result)
 
     def istft(
         self,
