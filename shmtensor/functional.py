@@ -45,6 +45,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OTHERS})
+
+
 def _as_list(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
     """The tensors of ``f(a, b)`` or ``f([a, b])``."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):

@@ -23,6 +23,7 @@ from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import with_defaults
 from shmtensor._core._tensor import Tensor, _default_answer
 from shmtensor._core._without_overrides import DisableTorchFunctionSubclass
 
@@ -225,16 +226,17 @@ def handle_torch_function(
 _IN_PYTHON = set(
     """
     __floordiv__ __rfloordiv__ __rsub__ __rtruediv__ __rmod__ __rpow__ __rmatmul__ __rlshift__
-    __rrshift__ __contains__ pow pow_
+    __rrshift__ __contains__ __pow__ __ipow__
 """.split()
 )
 # Of these nobody else may answer.
 _OF_ONE = {"__contains__", "__eq__"}
 
 
-def _is_operand(value: Any) -> bool:
-    """Whether an operator takes the value at all; else no class is asked."""
-    return isinstance(value, (Tensor, Number)) or bool(_C._has_override(value))
+def _are_operands(name: str, values: tuple[Any, ...]) -> bool:
+    """Whether an operator takes the values at all; else no class is asked."""
+    kinds = (Tensor,) if name == "matmul" else (Tensor, Number)
+    return all(isinstance(value, kinds) or _C._has_override(value) for value in values)
 
 
 def _answer_operator(method: Callable[..., Any], *args: Any) -> Any:
@@ -247,7 +249,7 @@ def _answer_operator(method: Callable[..., Any], *args: Any) -> Any:
         method = Tensor.eq
     relevant = args[:1] if method.__name__ in _OF_ONE else args
     with_tensors = name in _IN_PYTHON
-    if not with_tensors and name not in _OF_ONE and not all(map(_is_operand, args)):
+    if not with_tensors and name not in _OF_ONE and not _are_operands(name, args):
         return NotImplemented
     try:
         return ask(method, relevant, args, {}, with_tensors=with_tensors)
@@ -313,6 +315,36 @@ def _answer_method(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | 
         return ask(method, args[:1], *_OF_SELF[name](*args, **(kwargs or {})), with_tensors=True)
     relevant = all_within((*args, *(kwargs or {}).values()))
     return ask(method, relevant, args, kwargs or {}, with_tensors=False)
+
+
+def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> None: ...
+
+
+def _split_method(self: Any, split_size: Any, dim: int = 0) -> None: ...
+
+
+def _pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> None: ...
+
+
+def _as_signature_says(
+    signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a function in Python hands over; all as given if the names are not torch's."""
+    try:
+        return with_defaults(signature, args, kwargs)
+    except TypeError:
+        return args, kwargs
+
+
+#: Operators that torch has in Python, and their signature there.
+_RULES = {
+    function: functools.partial(_as_signature_says, signature)
+    for function, signature in [
+        (_C.split, _split),
+        (Tensor.split, _split_method),
+        (_C._nn.pad, _pad),
+    ]
+}
 
 
 def all_within(arguments: Iterable[Any], depth: int = 0) -> Iterator[Any]:
@@ -402,4 +434,5 @@ _C._set_torch_function(
     _answer_operator,
     _answer_method,
     (_C, _C._nn),
+    _RULES,
 )

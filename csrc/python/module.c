@@ -100,6 +100,9 @@ static PyObject* result_type(PyObject* module, PyObject* const* args, Py_ssize_t
                  n);
     return NULL;
   }
+  if (SHMT_UNLIKELY(!shmt__py_is_plain(args[0]) || !shmt__py_is_plain(args[1]) || shmt__py_n_function_modes) &&
+      shmt__py_operands_answer(args[0], args[1]))
+    return shmt__py_answer_factory("result_type", PyTuple_Pack(2, args[0], args[1]), NULL);
   for (int i = 0; i < 2; i++) {
     shmt_status s;
     shmt_scalar number;

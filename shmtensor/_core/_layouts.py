@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
+from shmtensor._C import memory_format
 
 if TYPE_CHECKING:
     from shmtensor._core._tensor import Tensor
 
-__all__ = ["smm", "to_dense", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr"]
+__all__ = ["dim_order", "smm", "to_dense", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr"]
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -72,3 +74,37 @@ def dim_of_indices(self: Tensor) -> int:
 def dim_of_values(self: Tensor) -> int:
     """Return the number of dense dimensions."""
     return self.dense_dim()
+
+
+def dim_order(
+    self: Tensor, *, ambiguity_check: bool | list[memory_format] = False
+) -> tuple[int, ...]:
+    """Return the dimensions in the order in which they lie in memory, outermost first.
+
+    Args:
+        self: Of any layout.
+        ambiguity_check: Refuse a tensor of several such orders: one with a dimension of size 1,
+            or with two neighbours of one stride. A list of memory formats takes it when it lies
+            in exactly one of them.
+
+    Raises:
+        RuntimeError: The order is ambiguous.
+        TypeError: *ambiguity_check* is neither a bool nor a list of memory formats.
+
+    Source:
+        torch.Tensor.dim_order.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    is_list = formats is ambiguity_check and all(isinstance(f, memory_format) for f in formats)
+    if not is_list and not isinstance(ambiguity_check, bool):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    if ambiguity_check is not False:
+        strides = self.stride()
+        several = 1 in self.shape or any(a == b for a, b in itertools.pairwise(strides))
+        if several and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the "
+                f"given memory formats: shape {tuple(self.shape)}, strides {strides}"
+            )
+    order = sorted(range(self.dim()), key=lambda i: (-self.stride(i), i))
+    return tuple(order)

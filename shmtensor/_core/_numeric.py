@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._arguments import checked, is_int
-from shmtensor._core._overridable import overridable
+from shmtensor._core._overridable import Handed, overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["gradient", "histogramdd", "unravel_index"]
@@ -142,7 +143,14 @@ def gradient(
     return tuple(_along(input, d, s, edge_order) for d, s in zip(dims, spacings, strict=True))
 
 
-@overridable
+def _hand_shape_over_by_name(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Handed:
+    indices, shape = inspect.signature(function).bind(*args, **kwargs).args
+    return (indices,), (indices,), {"shape": shape}
+
+
+@overridable(hand_over=_hand_shape_over_by_name)
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Turn positions in a flattened array into coordinates.
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from shmtensor import _C
 
-__all__ = ["Handed", "all_by_name", "overridable", "with_defaults"]
+__all__ = ["Handed", "all_by_name", "beyond_torch", "overridable", "with_defaults"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,15 +57,52 @@ def _as_given(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> H
     return (*args, *kwargs.values()), args, kwargs
 
 
+@functools.cache
+def _names_of_tensors(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that a tensor may be given for: flags and numbers answer for nobody."""
+    return frozenset(
+        parameter.name
+        for parameter in _signature(function).parameters.values()
+        if parameter.annotation is parameter.empty
+        or any(word in str(parameter.annotation) for word in ("Tensor", "Any"))
+    )
+
+
+def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a call that are, or hold, tensors."""
+    names = _names_of_tensors(function)
+    bound = _signature(function).bind(*args, **kwargs).arguments.items()
+    return [value for name, value in bound if name in names]
+
+
 def _defaults_by_name(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
-    return _as_given(function, *with_defaults(function, args, kwargs))
+    handed, named = with_defaults(function, args, kwargs)
+    return _tensors(function, args, kwargs), handed, named
+
+
+def beyond_torch(*names: str) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], Handed]:
+    """Return a ``hand_over`` that leaves out arguments that torch does not hand over.
+
+    Args:
+        *names: Parameters, left out while they are what they are by default.
+    """
+
+    def hand_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
+        relevant, handed, named = _defaults_by_name(function, args, kwargs)
+        parameters = _signature(function).parameters
+        for name in names:
+            if named[name] is parameters[name].default:
+                del named[name]
+        return relevant, handed, named
+
+    return hand_over
 
 
 def all_by_name(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
     """Hand everything over by name, as torch's initialisers do."""
     bound = _signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
-    return bound.args, (), dict(bound.arguments)
+    return _tensors(function, args, kwargs), (), dict(bound.arguments)
 
 
 def _ask(

@@ -11,6 +11,7 @@ import collections
 import copy
 import importlib
 import pickle
+import reprlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from shmtensor.errors import ShmTensorWarning
 from shmtensor.storage import UntypedStorage
 
 __all__ = [
+    "as_class",
     "deepcopy_tensor",
     "find_named",
     "rebuild_meta_storage",
@@ -32,7 +34,9 @@ __all__ = [
     "rebuild_wrapper",
     "reduce_storage",
     "reduce_tensor",
+    "set_state",
     "sparse_parts",
+    "state_of",
     "warn_of_hooks",
     "with_conj_neg_bits",
 ]
@@ -109,14 +113,20 @@ def rebuild_tensor(
     return tensor
 
 
-def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) -> Tensor:
+def as_class(tensor: Tensor, kind: type[Tensor]) -> Tensor:
+    """Return a leaf of another class over the same memory."""
+    if type(tensor) is kind:
+        return tensor
+    made = tensor.detach().as_subclass(kind)
+    made.requires_grad_(tensor.requires_grad)
+    return made
+
+
+def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: Any) -> Tensor:
     """Unpickle a tensor of another class, or one with attributes."""
-    if type(tensor) is not kind:
-        requires_grad = tensor.requires_grad
-        tensor = tensor.detach().as_subclass(kind)
-        tensor.requires_grad_(requires_grad)
-    tensor.__dict__.update(state)
-    return tensor
+    made = as_class(tensor, kind)
+    set_state(made, state)
+    return made
 
 
 def _has_memory(tensor: Tensor) -> bool:
@@ -132,7 +142,7 @@ def rebuild_wrapper(
     dtype: Any,
     device: Any,
     requires_grad: bool,
-    state: dict[str, Any],
+    state: Any,
 ) -> Tensor:
     """Unpickle a tensor without memory: its attributes are all there is."""
     made: Tensor = _C._TensorBase._make_wrapper_subclass(
@@ -144,7 +154,7 @@ def rebuild_wrapper(
         device=device,
         requires_grad=requires_grad,
     )
-    _set_state(made, state)
+    set_state(made, state)
     return made
 
 
@@ -157,16 +167,44 @@ def _slot_names(kind: type) -> Iterator[str]:
                 yield f"_{base.__name__.lstrip('_')}{name}" if is_private else name
 
 
-def _state_of(tensor: Tensor) -> dict[str, Any]:
-    """The attributes of a tensor, those in slots too."""
-    slots = [name for name in _slot_names(type(tensor)) if hasattr(tensor, name)]
-    state = {name: getattr(tensor, name) for name in slots}
-    return state | dict(getattr(tensor, "__dict__", {}))
+def _values_of_slots(tensor: Tensor) -> dict[str, Any]:
+    names = _slot_names(type(tensor))
+    return {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
 
 
-def _set_state(tensor: Tensor, state: dict[str, Any]) -> None:
-    for name, value in state.items():
-        setattr(tensor, name, value)
+def state_of(tensor: Tensor) -> Any:
+    """Return what a pickle has of a tensor beside its elements.
+
+    That is what its ``__getstate__`` returns. By default it is a dictionary of the attributes, with
+    values in slots a pair of that and of a dictionary of those, and None or empty without any.
+    """
+    if hasattr(tensor, "__getstate__"):  # from Python 3.11 on every object has it
+        return tensor.__getstate__()
+    attributes = dict(getattr(tensor, "__dict__", {}))
+    slots = _values_of_slots(tensor)
+    return (attributes, slots) if slots else attributes
+
+
+def set_state(tensor: Tensor, state: Any) -> None:
+    """Give a tensor what `state_of` returned: to its ``__setstate__``, if its class has one.
+
+    Raises:
+        RuntimeError: There is none, and *state* is not what `state_of` returns by default.
+    """
+    take = getattr(tensor, "__setstate__", None)
+    if take is not None:
+        take(state)
+        return
+    parts = state if isinstance(state, tuple) else (state, None)
+    if len(parts) != 2 or not all(part is None or isinstance(part, dict) for part in parts):
+        raise RuntimeError(
+            f"{type(tensor).__name__} has no __setstate__, so that its state should be a "
+            "dictionary of attributes or a pair of dictionaries, of attributes and of slots; "
+            f"__getstate__ returned {reprlib.repr(state)}"
+        )
+    for part in parts:
+        for name, value in (part or {}).items():
+            setattr(tensor, name, value)
 
 
 def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
@@ -238,8 +276,8 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
     if not _has_memory(tensor):
         geometry = (tuple(tensor.size()), tensor.stride(), tensor.storage_offset())
         kind = (tensor.dtype, str(tensor.device), tensor.requires_grad)
-        return rebuild_wrapper, (type(tensor), *geometry, *kind, _state_of(tensor))
-    state = dict(getattr(tensor, "__dict__", {}))
+        return rebuild_wrapper, (type(tensor), *geometry, *kind, state_of(tensor))
+    state = state_of(tensor)
     if tensor.layout is not _C.strided:
         if type(tensor) is Tensor and not state:
             return rebuild_sparse, _reduce_sparse(tensor)
@@ -306,5 +344,7 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
     if type(tensor) is not Tensor or getattr(tensor, "__dict__", None):
-        _set_state(result, copy.deepcopy(_state_of(tensor), memo))
+        for name, value in _values_of_slots(tensor).items():
+            setattr(result, name, copy.deepcopy(value, memo))
+        result.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from shmtensor import _C
-from shmtensor._core._overridable import overridable
+from shmtensor._core._overridable import beyond_torch, overridable
 from shmtensor._core._tensor import Tensor
 
 __all__ = ["chain_matmul", "nonzero", "unique", "unique_consecutive"]
@@ -124,7 +124,7 @@ def unique_consecutive(
     return _select(results, return_inverse, return_counts)
 
 
-@overridable
+@overridable(hand_over=beyond_torch("out"))
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Multiply matrices in the order of brackets that needs the fewest multiplications.
 

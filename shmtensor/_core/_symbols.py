@@ -9,10 +9,10 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from shmtensor._core._overridable import overridable
+from shmtensor._core._overridable import Handed, overridable
 
 __all__ = [
     "SymBool",
@@ -81,10 +81,19 @@ def sym_min(a: Any, b: Any) -> Any:
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
 
-@overridable
-def sym_sum(args: Iterable[Any]) -> Any:
-    """Return the sum of some numbers."""
-    return sum(args)
+def _summands(args: tuple[Any, ...]) -> Sequence[Any]:
+    """The numbers of ``f(a, b)`` or ``f([a, b])``."""
+    return args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+
+
+def _hand_summands_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
+    return _summands(args), (_summands(args),), kwargs
+
+
+@overridable(hand_over=_hand_summands_over)
+def sym_sum(*args: Any) -> Any:
+    """Return the sum of some numbers, given one by one or in a list."""
+    return sum(_summands(args))
 
 
 @overridable

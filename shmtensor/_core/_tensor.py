@@ -7,15 +7,13 @@ printing, NumPy).
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import warnings
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor import _C
-from shmtensor._C import _TensorBase, memory_format
+from shmtensor._C import _TensorBase
 from shmtensor._core import (
     _array_standard,
     _layouts,
@@ -23,8 +21,8 @@ from shmtensor._core import (
     _sparse_legacy,
     _type_names,
 )
+from shmtensor._core._asking_methods import let_methods_ask
 from shmtensor._core._elements import replace_elements
-from shmtensor._core._overridable import overridable
 from shmtensor._core._printing import tensor_text
 from shmtensor._generated.dtypes import DTYPES
 
@@ -417,37 +415,7 @@ class Tensor(_TensorBase):
         """
         return bool(self)
 
-    def dim_order(self, *, ambiguity_check: bool | list[memory_format] = False) -> tuple[int, ...]:
-        """Return the dimensions in the order in which they lie in memory, outermost first.
-
-        Args:
-            ambiguity_check: Refuse a tensor of several such orders: one with a dimension of size 1,
-                or with two neighbours of one stride. A list of memory formats takes it when it lies
-                in exactly one of them.
-
-        Raises:
-            RuntimeError: The order is ambiguous.
-            TypeError: *ambiguity_check* is neither a bool nor a list of memory formats.
-
-        Source:
-            torch.Tensor.dim_order.
-        """
-        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-        is_list = formats is ambiguity_check and all(isinstance(f, memory_format) for f in formats)
-        if not is_list and not isinstance(ambiguity_check, bool):
-            raise TypeError(
-                "The ambiguity_check argument must be a bool or a list of memory formats."
-            )
-        if ambiguity_check is not False:
-            strides = self.stride()
-            several = 1 in self.shape or any(a == b for a, b in itertools.pairwise(strides))
-            if several and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
-                raise RuntimeError(
-                    "The tensor does not have unique dim order, or cannot map to exact one of the "
-                    f"given memory formats: shape {tuple(self.shape)}, strides {strides}"
-                )
-        order = sorted(range(self.dim()), key=lambda i: (-self.stride(i), i))
-        return tuple(order)
+    dim_order = _layouts.dim_order
 
     def sum_to_size(self, *size: Any) -> Tensor:  # type: ignore[override]
         """Sum over the dimensions that broadcasting from *size* had made.
@@ -476,17 +444,43 @@ class Tensor(_TensorBase):
         summed = [i for i in range(self.dim()) if i < lead or wanted[i - lead] != self.shape[i]]
         return (self.sum(summed, keepdim=True) if summed else self).reshape(wanted)
 
-    def stft(self, n_fft: int, *args: Any, **kwargs: Any) -> Tensor:
+    def stft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Tensor | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        normalized: bool = False,
+        onesided: bool | None = None,
+        return_complex: bool | None = None,
+        align_to_window: bool | None = None,
+    ) -> Tensor:
         """See `shmtensor.stft`."""
         from shmtensor._core._spectrogram import stft  # it imports this module
 
-        return stft(self, n_fft, *args, **kwargs)
+        window_and_place = (n_fft, hop_length, win_length, window, center)
+        result = (normalized, onesided, return_complex, align_to_window)
+        return stft(self, *window_and_place, pad_mode, *result)
 
-    def istft(self, n_fft: int, *args: Any, **kwargs: Any) -> Tensor:
+    def istft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Tensor | None = None,
+        center: bool = True,
+        normalized: bool = False,
+        onesided: bool | None = None,
+        length: int | None = None,
+        return_complex: bool = False,
+    ) -> Tensor:
         """See `shmtensor.istft`."""
         from shmtensor._core._spectrogram import istft  # it imports this module
 
-        return istft(self, n_fft, *args, **kwargs)
+        sizes = (n_fft, hop_length, win_length)
+        return istft(self, *sizes, window, center, normalized, onesided, length, return_complex)
 
     def lu(self, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
         """See `shmtensor.lu`."""
@@ -576,24 +570,7 @@ class Tensor(_TensorBase):
         return unique_consecutive(self, return_inverse, return_counts, dim)
 
 
-#: Look at the class itself, or make tensors of it.
-_ASK_NOBODY = "__array_namespace__ __dir__ _in_shape _typed_storage has_names new to_device".split()
-#: What torch has in C: whoever answers gets the arguments as they were written.
-_AS_GIVEN = """
-    apply_ cuda ipu is_distributed is_nonzero map2_ map_ mtia new_tensor nonzero numpy pin_memory
-    smm sum_to_size to_dense type untyped_storage xpu _is_view
-""".split()
-
-
-def _let_methods_ask() -> None:
-    """Let classes and modes answer for the methods above, as for those of C."""
-    for name, method in list(vars(Tensor).items()):
-        if isinstance(method, FunctionType) and name not in _ASK_NOBODY:
-            asks = overridable(as_given=name in _AS_GIVEN, only_first=True)(method)
-            setattr(Tensor, name, asks)
-
-
-_let_methods_ask()
+let_methods_ask(Tensor)
 _C._set_tensor_class(Tensor)
 _C._set_torch_dispatch(Tensor.__torch_dispatch__)
 _default_answer = Tensor.__dict__["__torch_function__"].__func__

@@ -62,16 +62,13 @@ from shmtensor.multiprocessing.adoption import (
 )
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (
-    alpha_dropout as alpha_dropout,
     bilinear as bilinear,
     channel_shuffle as channel_shuffle,
     conv_tbc as conv_tbc,
-    feature_alpha_dropout as feature_alpha_dropout,
     native_channel_shuffle as native_channel_shuffle,
     pairwise_distance as pairwise_distance,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
-    rrelu as rrelu,
     rrelu_ as rrelu_,
 )
 from shmtensor.errors import (

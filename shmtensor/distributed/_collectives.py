@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._arguments import (
     Buffers,
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 
+@overridable
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -92,6 +94,7 @@ def all_reduce(
     return _start(members, call, [tensor], async_op)
 
 
+@overridable
 def all_reduce_coalesced(
     tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -120,6 +123,7 @@ def all_reduce_coalesced(
     return _start(members, call, list(tensors), async_op)
 
 
+@overridable
 def broadcast(
     tensor: Tensor,
     src: int | None = None,
@@ -158,6 +162,7 @@ def broadcast(
     return _start(members, call, [tensor], async_op)
 
 
+@overridable
 def reduce(
     tensor: Tensor,
     dst: int | None = None,
@@ -190,6 +195,7 @@ def reduce(
     return _start(members, call, [tensor], async_op)
 
 
+@overridable
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -223,6 +229,7 @@ def all_gather(
     return _start(members, call, list(tensor_list), async_op)
 
 
+@overridable
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -265,6 +272,7 @@ def all_gather_into_tensor(
     return _start(members, call, [output_tensor], async_op)
 
 
+@overridable
 def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
@@ -318,6 +326,7 @@ def gather(
     return _start(members, call, list(gather_list or []), async_op)
 
 
+@overridable
 def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
@@ -371,6 +380,7 @@ def scatter(
     return _start(members, call, [tensor], async_op)
 
 
+@overridable
 def reduce_scatter(
     output: Tensor,
     input_list: list[Tensor],
@@ -412,6 +422,7 @@ def reduce_scatter(
     return _start(members, call, [output], async_op)
 
 
+@overridable
 def reduce_scatter_tensor(
     output: Tensor,
     input: Tensor,
@@ -460,6 +471,7 @@ def reduce_scatter_tensor(
     return _start(members, call, [output], async_op)
 
 
+@overridable
 def all_to_all(
     output_tensor_list: list[Tensor],
     input_tensor_list: list[Tensor],
@@ -515,6 +527,7 @@ def _split(flat: Tensor, tensor: Tensor, sizes: list[int] | None, size: int) -> 
     return [part.view(-1) for part in flat.view(-1).split([n * row for n in sizes])]
 
 
+@overridable
 def all_to_all_single(
     output: Tensor,
     input: Tensor,

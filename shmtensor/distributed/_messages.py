@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._arguments import Buffers, check_tensor, member_of, root_of
 from shmtensor.distributed._group import ProcessGroup
@@ -41,6 +42,7 @@ def _sender(members: ProcessGroup, src: int | None, group_src: int | None) -> in
     return source
 
 
+@overridable
 def isend(
     tensor: Tensor,
     dst: int | None = None,
@@ -77,6 +79,7 @@ def isend(
     return lane.start(lambda: backend.send(plain, to, tag), [tensor])
 
 
+@overridable
 def irecv(
     tensor: Tensor,
     src: int | None = None,
@@ -119,6 +122,7 @@ def irecv(
     return members._lane_of("recv", _ANY if source is None else source).start(call, [tensor])
 
 
+@overridable
 def send(
     tensor: Tensor,
     dst: int | None = None,
@@ -141,6 +145,7 @@ def send(
     members._lane_of("send", to).run(lambda: backend.send(plain, to, tag))
 
 
+@overridable
 def recv(
     tensor: Tensor,
     src: int | None = None,

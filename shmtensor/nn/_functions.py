@@ -16,15 +16,18 @@ from shmtensor._core._overridable import overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
+from shmtensor.nn.functional.activation import sloped_at_random
 from shmtensor.nn.functional.embeddings import bags_of
 
 __all__ = [
     "affine_grid_generator",
+    "alpha_dropout",
     "alpha_dropout_",
     "cosine_embedding_loss",
     "ctc_loss",
     "embedding_bag",
     "embedding_renorm_",
+    "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "gru",
     "gru_cell",
@@ -39,6 +42,7 @@ __all__ = [
     "rnn_relu_cell",
     "rnn_tanh",
     "rnn_tanh_cell",
+    "rrelu",
     "triplet_margin_loss",
 ]
 
@@ -341,6 +345,18 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 
 
 @overridable(as_given=True)
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.alpha_dropout`."""
+    return F.alpha_dropout(input, p, train)
+
+
+@overridable(as_given=True)
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.feature_alpha_dropout`."""
+    return F.feature_alpha_dropout(input, p, train)
+
+
+@overridable(as_given=True)
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
     return F.alpha_dropout(input, p, train, inplace=True)
@@ -350,6 +366,19 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
     return F.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+@overridable(as_given=True)
+@checked
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """`nn.functional.rrelu`, with slopes from a generator."""
+    return sloped_at_random(input, lower, upper, training, False, generator)
 
 
 @overridable(as_given=True)

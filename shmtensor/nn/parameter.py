@@ -8,6 +8,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._pickling import set_state, state_of
 from shmtensor._core._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -95,8 +96,9 @@ class Parameter(Tensor, metaclass=_Marking):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         head: tuple[Any, ...] = (type(self), self.data, self.requires_grad, OrderedDict())
-        if self.__dict__:
-            return _rebuild_parameter_with_state, (*head, self.__dict__)
+        state = state_of(self)
+        if state:
+            return _rebuild_parameter_with_state, (*head, state)
         return _rebuild_parameter, head
 
 
@@ -274,10 +276,10 @@ def _rebuild_parameter_with_state(
     data: Tensor,
     requires_grad: bool,
     hooks: OrderedDict[int, Any],
-    state: dict[str, Any],
+    state: Any,
 ) -> Parameter:
     made = cls(data, requires_grad)
-    made.__dict__.update(state)
+    set_state(made, state)
     return made
 
 

@@ -16,10 +16,11 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._core import _legacy
 from shmtensor._core._pickling import (
+    as_class,
     rebuild_sparse,
-    rebuild_subclass,
     rebuild_tensor,
     sparse_parts,
+    state_of,
     warn_of_hooks,
 )
 from shmtensor._core._tensor import Tensor
@@ -116,7 +117,13 @@ def _rebuild_parameter_with_state(
 
 
 def _with_state(tensor: Tensor, state: Any) -> Tensor:
-    """Set a tensor's attributes: a dictionary, or a pair of it and the values of slots."""
+    """Set a tensor's attributes: a dictionary, or a pair of it and the values of slots.
+
+    A class with a ``__setstate__`` does it. The program has allowed that class.
+    """
+    if hasattr(type(tensor), "__setstate__"):
+        tensor.__setstate__(state)
+        return tensor
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     tensor.__dict__.update(attributes or {})
     for name, value in (slots or {}).items():
@@ -133,7 +140,7 @@ def _rebuild_from_type_v2(
     """Make a tensor of another class, or one with attributes."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
         raise pickle.UnpicklingError(f"expected a class of tensors, got {brief(kind)}")
-    return _with_state(rebuild_subclass(kind, function(*arguments), {}), state)
+    return _with_state(as_class(function(*arguments), kind), state)
 
 
 def _get_layout(name: str) -> Any:
@@ -333,7 +340,7 @@ def reduce_for_file(obj: Any) -> Any:
     from shmtensor.nn import Parameter  # nn stands above this module
 
     warn_of_hooks(obj)
-    state = dict(getattr(obj, "__dict__", {}))
+    state = state_of(obj)
     if type(obj) is Parameter:
         head: tuple[Any, ...] = (obj.data, obj.requires_grad, collections.OrderedDict())
         if state:

@@ -56,8 +56,6 @@ OTHER_NAMES = {
     "__ifloordiv__": "floor_divide_",
     "__mod__": "remainder",
     "__imod__": "remainder_",
-    "__pow__": "pow",
-    "__ipow__": "pow_",
     "__matmul__": "matmul",
     "__rand__": "bitwise_and",
     "__ror__": "bitwise_or",

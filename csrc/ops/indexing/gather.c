@@ -165,9 +165,9 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "index_select(): Index is supposed to be a vector");
-  SHMT_TRY(shmt__check_index_dtype("index_select", index, "Expected dtype int32 or int64 for index"));
   SHMT_REQUIRE(self->n_dims > 0 || index->numel == 1, SHMT_E_RUNTIME,
                "index_select(): Index to scalar can have only 1 value, got %" PRId64 " value(s)", index->numel);
+  SHMT_TRY(shmt__check_index_dtype("index_select", index, "Expected dtype int32 or int64 for index"));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(shmt__at_least_1d(index, &own_where, &where));
   const int n = line->n_dims;
@@ -182,7 +182,10 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
     const shmt__index_args shape = {stride, line->sizes[dim], false, &bad};
-    SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_RUNTIME, "index_select(): self indexing axis dim should be positive");
+    /* Vectors come to their first index; of more dims torch says that there is nothing to choose from. */
+    if (line->sizes[dim] == 0 && n == 1) SHMT_FAIL(SHMT_E_INDEX, "index out of range in self: size 0");
+    SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_RUNTIME,
+                 "index_select(): self indexing axis dim should be positive, got size 0 of dimension %" PRId64, dim);
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];
     if (line->sizes[dim] == 1 && all_zero(wide)) {
@@ -197,7 +200,8 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
       SHMT_TRY(shmt__indexed_walk("index_select", target, spread, along, &shape,
                                   shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL));
     }
-    SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "index out of range in self");
+    SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "index out of range in self: index %" PRId64 ", size %" PRId64, bad.value,
+                 line->sizes[dim]);
   }
   return shmt__output_end("index_select", &work, out);
 }

@@ -128,6 +128,8 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   SHMT_AUTO(shmt_tensor) work = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n_dims;
 
+  if (*out != self)
+    SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "masked_scatter: expected self and source to have same dtypes but got %s and %s",
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
@@ -135,7 +137,8 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
                "with dtype %s", shmt__dtype_title(mask->dtype));
   SHMT_TRY(shmt__check_has_data(mask, self));
   SHMT_TRY(shmt__check_has_data(source, self));
-  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
+  if (*out == self)
+    SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
   const shmt_ints shape = {sizes, n_dims};
   if (*out == self && (n_dims != self->n_dims || memcmp(sizes, self->sizes, (size_t)n_dims * sizeof *sizes) != 0)) {
     char want[256];

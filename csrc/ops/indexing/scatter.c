@@ -32,7 +32,8 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &target));
   SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, self));
   if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0) {
-    SHMT_REQUIRE(self->n_dims > 1, SHMT_E_INDEX, "index out of range in self");
+    SHMT_REQUIRE(self->n_dims > 1, SHMT_E_INDEX, "index out of range in self: index %" PRId64 ", size %" PRId64,
+                 bad.value, self->sizes[dim]);
     bad_code = SHMT_E_RUNTIME; /* as torch does for vectors */
   }
   SHMT_REQUIRE(!bad.found || strcmp(name, "index_copy") != 0, SHMT_E_INDEX,
@@ -102,6 +103,15 @@ static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shm
 
 /* --- scatter: index has as many dims as self ------------------------------------------ */
 
+/* Is index, as far as source has dims, no larger than self apart from dim, and than source? All have dims. */
+static bool is_covered(const shmt_tensor* self, int64_t dim, const shmt_tensor* index, const shmt_tensor* source) {
+  for (int d = 0; d < index->n_dims; d++) {
+    if (d != dim && index->sizes[d] > self->sizes[d]) return false;
+    if (d < source->n_dims && index->sizes[d] > source->sizes[d]) return false;
+  }
+  return true;
+}
+
 static shmt_status check_scatter(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
                                  const shmt_tensor* source) {
   SHMT_TRY(shmt__check_has_data(index, self));
@@ -111,12 +121,20 @@ static shmt_status check_scatter(const char* name, const shmt_tensor* self, int6
                "%s(): Expected self.dtype to be equal to src.dtype", name);
   if (index->numel == 0) return SHMT_OK;
   const int n = self->n_dims > 0 ? self->n_dims : 1, ni = index->n_dims > 0 ? index->n_dims : 1;
-  SHMT_REQUIRE(n == ni, SHMT_E_RUNTIME, "Index tensor must have the same number of dimensions as self tensor");
+  SHMT_REQUIRE(n == ni, SHMT_E_RUNTIME,
+               "Index tensor must have the same number of dimensions as self tensor, got %d and %d", index->n_dims,
+               self->n_dims);
+  if (source && source->n_dims > 0 && source->n_dims < ni && is_covered(self, dim, index, source))
+    SHMT_FAIL(SHMT_E_INDEX,
+              "Dimension out of range (expected to be in range of [%d, %d], but got %d): Index tensor must have the "
+              "same number of dimensions as src tensor", -source->n_dims, source->n_dims - 1, source->n_dims);
   SHMT_REQUIRE(!source || (source->n_dims > 0 ? source->n_dims : 1) == ni, SHMT_E_RUNTIME,
-               "Index tensor must have the same number of dimensions as src tensor");
-  for (int d = 0; d < index->n_dims; d++) {
+               "Index tensor must have the same number of dimensions as src tensor, got %d and %d", index->n_dims,
+               source->n_dims);
+  for (int d = 0; d < ni; d++) { /* a number is a vector of one */
+    const int64_t wanted = index->n_dims ? index->sizes[d] : 1;
     const int64_t have = self->n_dims ? self->sizes[d] : 1, from = source && source->n_dims ? source->sizes[d] : 1;
-    const bool fits = (d == dim || index->sizes[d] <= have) && (!source || index->sizes[d] <= from);
+    const bool fits = (d == dim || wanted <= have) && (!source || wanted <= from);
     if (fits) continue;
     if (source)
       SHMT_FAIL(SHMT_E_RUNTIME, "Expected index %s to be no larger than self %s apart from dimension %" PRId64
@@ -165,7 +183,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_scatter(name, self, dim, index, source));
-  SHMT_REFUSE_DTYPE(!loop_of(row, self->dtype), self->dtype, name);
+  SHMT_REFUSE_DTYPE(index->numel > 0 && !loop_of(row, self->dtype), self->dtype, name);
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   if (source && given && shmt__may_overlap(given, source) && !shmt__tensor_is_meta(self)) {
@@ -234,39 +252,70 @@ static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t di
   return shmt__restride(wide, sizes, strides, out);
 }
 
-static shmt_status check_index_source(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
-                                      const shmt_tensor* source, bool copies) {
-  const int64_t along = source->n_dims ? source->sizes[dim < source->n_dims ? dim : 0] : 1;
-  /* A number is copied into a tensor, or a tensor into a number. */
-  const bool mixed = copies && (source->n_dims == 0 || self->n_dims == 0);
+/* Do two shapes differ elsewhere than in dim? A 0-d one has no dim to leave out. */
+static bool slices_differ(const shmt_tensor* self, const shmt_tensor* source, int64_t dim, bool scalars_fit) {
+  const bool leaves_out = self->n_dims > 0 && source->n_dims > 0;
 
+  if (!leaves_out && scalars_fit) return self->n_dims + source->n_dims > 1;
+  if (self->n_dims != source->n_dims) return true;
+  for (int d = 0; d < self->n_dims; d++)
+    if (d != dim && self->sizes[d] != source->sizes[d]) return true;
+  return false;
+}
+
+shmt_status shmt__check_index_source(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
+                                     const shmt_tensor* source) {
   SHMT_TRY(shmt__check_has_data(index, self));
   SHMT_TRY(shmt__check_has_data(source, self));
-  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "%s_(): Index should have dimension 1 or 0 (got %d)", name,
-               index->n_dims);
-  SHMT_REQUIRE(!copies || index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
-               "%s_(): Expected a long tensor for index, but got %s", name, shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX,
+               "%s_(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name,
+               index->n_dims, shmt__dtype_title(index->dtype), SHMT_SHAPE_TEXT(index));
   SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
                "%s_(): Expected dtype int32/int64 for index but got: %s", name, shmt__dtype_title(index->dtype));
-  SHMT_REQUIRE(!copies || self->dtype == source->dtype, SHMT_E_RUNTIME,
-               "%s_(): self and source expected to have the same dtype, but got (self) %s and (source) %s", name,
-               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(source->dtype));
-  SHMT_REQUIRE(mixed || source->n_dims == self->n_dims, copies ? SHMT_E_INDEX : SHMT_E_RUNTIME,
-               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-               "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
-  SHMT_REQUIRE(!mixed || self->n_dims + source->n_dims <= 1, SHMT_E_RUNTIME,
-               "%s_(): Source/destination tensor must have same slice shapes. Got self.shape = %s source.shape = %s",
-               name, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
-  SHMT_REQUIRE(index->numel == along, copies ? SHMT_E_INDEX : SHMT_E_RUNTIME,
+  SHMT_REQUIRE(dim == 0 || dim < source->n_dims, SHMT_E_RUNTIME,
+               "%s_(): Indexing dim %" PRId64 " is out of bounds of the source tensor with dim %d", name, dim,
+               source->n_dims);
+  SHMT_REQUIRE(index->numel == 1 || source->n_dims > 0, SHMT_E_INDEX,
+               "%s_(): Dimension specified as %" PRId64 " but tensor has no dimensions: source is a number, and there "
+               "are %" PRId64 " indices", name, dim, index->numel);
+  const int64_t along = source->n_dims ? source->sizes[dim] : 1;
+  SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
                "%s_(): Number of indices (%" PRId64 ") should be equal to source.size(dim): (%" PRId64
                "), for dim: %" PRId64, name, index->numel, along, dim);
-  for (int d = 0; self->n_dims == source->n_dims && d < self->n_dims; d++)
-    SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
-                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-                 "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  SHMT_REQUIRE(!slices_differ(self, source, dim, false), SHMT_E_RUNTIME,
+               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+               "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  return SHMT_OK;
+}
+
+static shmt_status check_copied_source(const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
+                                       const shmt_tensor* source) {
+  const bool is_number = self->n_dims == 0 || source->n_dims == 0;
+
+  SHMT_TRY(shmt__check_has_data(index, self));
+  SHMT_TRY(shmt__check_has_data(source, self));
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "index_copy_(): Index should have dimension 1 or 0 (got %d)",
+               index->n_dims);
+  SHMT_REQUIRE(source->n_dims > 0 || index->numel == 1, SHMT_E_INDEX,
+               "index_copy_(): When source is scalar, index should have one element (got %" PRId64 ")", index->numel);
+  SHMT_REQUIRE(is_number || source->n_dims == self->n_dims, SHMT_E_INDEX,
+               "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+               "dimensionality (%d), destination dimensionality (%d)", source->n_dims, self->n_dims);
+  SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "index_copy_(): Expected a long tensor for index, but got %s", shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "index_copy_(): self and source expected to have the same dtype, but got (self) %s and (source) %s",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
+  SHMT_REQUIRE(!slices_differ(self, source, dim, true), SHMT_E_RUNTIME,
+               "index_copy_(): Source/destination tensor must have same slice shapes, apart from dimension %" PRId64
+               ". Got self.shape = %s source.shape = %s", dim, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  const int64_t along = source->n_dims ? source->sizes[dim] : index->numel;
+  SHMT_REQUIRE(index->numel == along, SHMT_E_INDEX,
+               "index_copy_(): Number of indices (%" PRId64 ") should be equal to source.size(dim) (%" PRId64
+               "), for dim: %" PRId64, index->numel, along, dim);
   return SHMT_OK;
 }
 
@@ -293,12 +342,12 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   double z[2];
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(check_index_source("index_add", self, dim, index, source, false));
+  SHMT_TRY(shmt__check_index_source("index_add", self, dim, index, source));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_REFUSE_DTYPE(!loop_of(SHMT_LOOP_scatter_add, self->dtype), self->dtype, "index_add");
   shmt__scalar_to_complex(alpha, z);
-  if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
+  if (!(z[0] == 1 && z[1] == 0) && index->numel > 0 && !shmt__tensor_is_meta(self)) {
     SHMT_AUTO(shmt_tensor) factor = NULL;
     SHMT_TRY(shmt__tensor_from_scalar(alpha, source->dtype, false, &factor));
     SHMT_TRY(shmt_op_mul_Tensor(source, factor, &scaled));
@@ -315,7 +364,7 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
   shmt_tensor* given = *out;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(check_index_source("index_copy", self, dim, index, source, true));
+  SHMT_TRY(check_copied_source(self, dim, index, source));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__begin_dense_update(self, out));
@@ -346,12 +395,12 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
   SHMT_AUTO(shmt_tensor) single = NULL;
   shmt_tensor* given = *out;
 
-  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
-               "index_fill_(): Expected dtype int64 for index.");
-  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "Index has to be a vector/scalar");
+  SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_INDEX, "index_fill_(): Expected dtype int64 for index, but got %s.",
+               shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(shmt__is_complex(self->dtype) || value.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_RUNTIME, "Index has to be a vector/scalar, got %d dimensions", index->n_dims);
   SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   if (given == self && shmt__expanded_dims(self)) {

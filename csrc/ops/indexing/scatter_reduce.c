@@ -76,7 +76,6 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
                "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
-  SHMT_REQUIRE_LOOP(r->row, self->dtype, "scatter_reduce");
   if (include_self)
     start = shmt__tensor_ref(self);
   else
@@ -92,20 +91,21 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
 
 /* --- by a vector of indices ------------------------------------------------------------ */
 
-static shmt_status check_range(shmt_tensor* index, int64_t size) {
+static shmt_status check_range(shmt_tensor* index, const shmt_tensor* self, int64_t dim) {
   SHMT_AUTO(shmt_tensor) low = NULL;
   SHMT_AUTO(shmt_tensor) high = NULL;
   shmt_scalar first, last;
+  const int64_t size = self->n_dims ? self->sizes[dim] : 1;
 
   if (shmt__tensor_is_meta(index) || index->numel == 0) return SHMT_OK;
   SHMT_TRY(shmt_op_min(shmt__all_examples(index), &low));
   SHMT_TRY(shmt_op_max(shmt__all_examples(index), &high));
   SHMT_TRY(shmt__tensor_item(low, &first));
   SHMT_TRY(shmt__tensor_item(high, &last));
-  SHMT_REQUIRE(first.v.i >= 0 && last.v.i < size, SHMT_E_INDEX,
-               "index out of range in self: from %" PRId64 " to %" PRId64 ", but size is %" PRId64,
-               first.v.i, last.v.i, size);
-  return SHMT_OK;
+  if (first.v.i >= 0 && last.v.i < size) return SHMT_OK;
+  const int64_t bad = last.v.i < size ? first.v.i : last.v.i;
+  SHMT_FAIL(SHMT_E_INDEX, "index out of range in self: index %" PRId64 " is out of bounds for dimension %" PRId64
+            " with size %" PRId64, bad, dim, size);
 }
 
 /* The index broadcast to the sizes of source; dim is wrapped. */
@@ -115,36 +115,16 @@ static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* in
   SHMT_AUTO(shmt_tensor) shaped = NULL;
   int64_t shape[SHMT_MAX_DIMS];
 
-  SHMT_TRY(shmt__wrap_dim(*at, self->n_dims, at));
-  const int64_t dim = *at;
   SHMT_REQUIRE(find_reduction(reduce, 1) != NULL, SHMT_E_RUNTIME,
                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
                reduce);
-  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX,
-               "index_reduce_(): Index should have dimension 1 or 0 (got %d)", index->n_dims);
-  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
-               "index_reduce_(): Expected dtype int32/int64 for index but got: %s", shmt__dtype_title(index->dtype));
-  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
-               "index_reduce_(): self (%s) and source (%s) must have the same scalar type",
-               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
-  const int64_t along = source->n_dims > dim ? source->sizes[dim] : 1;
-  SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
-               "index_reduce_(): Number of indices (%" PRId64
-               ") should be equal to source.size(dim): (%" PRId64 "), for dim: %" PRId64,
-               index->numel, along, dim);
-  SHMT_REQUIRE(source->n_dims == self->n_dims, SHMT_E_RUNTIME,
-               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-               "self.shape = %s source.shape = %s",
-               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
-  for (int d = 0; d < self->n_dims; d++)
-    SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
-                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-                 "self.shape = %s source.shape = %s",
-                 SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  SHMT_TRY(shmt__wrap_dim(*at, self->n_dims, at));
+  const int64_t dim = *at;
+  SHMT_TRY(shmt__check_index_source("index_reduce", self, dim, index, source));
   SHMT_REFUSE_DTYPE(self->n_dims < 2 && (self->dtype == SHMT_BOOL || shmt__is_complex(self->dtype)), self->dtype,
                     "index_func_");
-  SHMT_TRY(check_range(index, self->n_dims ? self->sizes[dim] : 1));
-  for (int d = 0; d < source->n_dims; d++) shape[d] = d == dim ? along : 1;
+  SHMT_TRY(check_range(index, self, dim));
+  for (int d = 0; d < source->n_dims; d++) shape[d] = d == dim ? index->numel : 1;
   SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
   SHMT_TRY(shmt_op_reshape(wide, (shmt_ints){shape, source->n_dims}, &shaped));
   return shmt_op_expand(shaped, shmt__tensor_sizes(source), false, out);

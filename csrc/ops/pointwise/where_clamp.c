@@ -91,6 +91,14 @@ static shmt_status masked_fill_repeated(shmt_tensor* self, shmt_tensor* mask, sh
   return masked_fill(single, any, value, &single);
 }
 
+/* Whether the shapes fit is asked before all else, unless self is written itself: then it is part of the walk. */
+static shmt_status check_mask_fits(const shmt_tensor* self, const shmt_tensor* mask, const shmt_tensor* out) {
+  int64_t sizes[SHMT_MAX_DIMS], n;
+
+  return out == self ? SHMT_OK
+                     : shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n);
+}
+
 static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value,
                                shmt_tensor** out) {
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME,
@@ -110,6 +118,7 @@ shmt_status shmt__masked_fill_scalar(shmt_tensor* self, shmt_tensor* mask, shmt_
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) number = NULL;
 
+  SHMT_TRY(check_mask_fits(self, mask, *out));
   SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   return masked_fill(self, mask, number, out);
@@ -119,13 +128,17 @@ shmt_status shmt__masked_fill_tensor(shmt_tensor* self, shmt_tensor* mask, shmt_
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) number = NULL;
 
+  SHMT_TRY(check_mask_fits(self, mask, *out));
   SHMT_REQUIRE(value->n_dims == 0, SHMT_E_RUNTIME,
                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
                "dimension(s).",
                value->n_dims);
-  SHMT_REQUIRE(shmt__can_cast(value->dtype, self->dtype) || shmt__dtype_category(value->dtype) < 3,
-               SHMT_E_RUNTIME, "value cannot be converted to type %s without overflow",
-               shmt__dtype_name[self->dtype]);
+  if (!shmt__can_cast(value->dtype, self->dtype) && shmt__dtype_category(value->dtype) >= 3) {
+    /* A complex number without an imaginary part is a real one. */
+    shmt_scalar item;
+    SHMT_TRY(shmt__tensor_item(value, &item));
+    return shmt__masked_fill_scalar(self, mask, item, out);
+  }
   SHMT_TRY(as_dtype(value, self->dtype, &number));
   return masked_fill(self, mask, number, out);
 }

@@ -216,12 +216,14 @@ shmt_status shmt__take_along_dim(shmt_tensor* self, shmt_tensor* indices, shmt_o
     SHMT_TRY(shmt_op_reshape(indices, SHMT_INTS(-1), &where));
     return shmt_op_gather(source, 0, where, false, out);
   }
-  SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
-               "torch.take_along_dim(): dtype of indices should be Long but got %s", shmt__dtype_title(indices->dtype));
   SHMT_REQUIRE(self->n_dims == indices->n_dims, SHMT_E_RUNTIME,
                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d "
                "dimensions for input, and %d dimensions for indices", self->n_dims, indices->n_dims);
+  SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "torch.take_along_dim(): dtype of indices should be Long but got %s", shmt__dtype_title(indices->dtype));
   SHMT_TRY(shmt__wrap_dim(dim.value, self->n_dims, &d));
+  SHMT_REQUIRE(self->n_dims > 0, SHMT_E_INDEX, "Dimension specified as %" PRId64 " but tensor has no dimensions",
+               dim.value);
   for (int i = 0; i < self->n_dims; i++) {
     const int64_t a = self->sizes[i], b = indices->sizes[i];
     if (i != d)

@@ -97,9 +97,12 @@ shmt_status shmt__repeat_interleave_index(shmt_tensor* repeats, shmt_opt_int out
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t total = 0;
 
-  SHMT_REQUIRE(repeats->n_dims == 1, SHMT_E_RUNTIME, "repeat_interleave only accept 1D vector as repeat");
-  SHMT_REQUIRE(repeats->dtype == SHMT_INT64 || repeats->dtype == SHMT_INT32, SHMT_E_RUNTIME,
-               "repeats has to be Long or Int tensor");
+  SHMT_REFUSE_DTYPE(repeats->dtype != SHMT_INT64 && repeats->dtype != SHMT_INT32, repeats->dtype,
+                    "repeat_interleave_cpu");
+  SHMT_REQUIRE(repeats->n_dims == 1, SHMT_E_RUNTIME,
+               "repeat_interleave only accept 1D vector as repeat, got one of %d dimensions", repeats->n_dims);
+  /* There is nothing to repeat, whatever the caller expects. */
+  if (repeats->numel == 0) return shmt__tensor_empty_like(repeats, repeats->dtype, out);
   if (!output_size.has) SHMT_TRY(shmt__refuse_meta_count("repeat_interleave", repeats));
   if (shmt__tensor_is_meta(repeats))
     return shmt__tensor_empty(SHMT_INTS(output_size.value), repeats->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
@@ -133,17 +136,19 @@ shmt_status shmt__repeat_interleave_tensor(shmt_tensor* self, shmt_tensor* repea
     flat = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &flat));
+  SHMT_REQUIRE(repeats->n_dims <= 1, SHMT_E_RUNTIME, "repeats must be 0-dim or 1-dim tensor, got %d dimensions",
+               repeats->n_dims);
+  SHMT_REQUIRE(flat->n_dims > 0, SHMT_E_INDEX, "Dimension specified as %" PRId64 " but tensor has no dimensions", d);
   SHMT_TRY(shmt__wrap_dim(d, flat->n_dims, &d));
-  const int64_t length = flat->n_dims ? flat->sizes[d] : 1;
+  const int64_t length = flat->sizes[d];
   if (repeats->n_dims == 0 || (repeats->n_dims == 1 && repeats->sizes[0] == 1)) {
     SHMT_AUTO(shmt_tensor) one = NULL;
     SHMT_TRY(shmt_op_reshape(repeats, SHMT_INTS(1), &one));
     SHMT_TRY(shmt_op_expand(one, SHMT_INTS(length), false, &counts));
   } else {
-    SHMT_REQUIRE(repeats->n_dims == 1, SHMT_E_RUNTIME, "repeats must be 0-dim or 1-dim tensor");
     SHMT_REQUIRE(repeats->sizes[0] == length, SHMT_E_RUNTIME,
                  "repeats must have the same size as input along dim, but got repeats.size(0) = %" PRId64
-                 " and input.size(%" PRId64 ") = %" PRId64, repeats->sizes[0], d, length);
+                 " and input.size(%" PRId64 ") = %" PRId64, repeats->sizes[0], dim.has ? dim.value : 0, length);
     counts = shmt__tensor_ref(repeats);
   }
   SHMT_TRY(shmt_op_repeat_interleave_Tensor(counts, output_size, &index));
@@ -158,12 +163,15 @@ shmt_status shmt__repeat_interleave_int(shmt_tensor* self, int64_t repeats, shmt
   int64_t sizes[SHMT_MAX_DIMS + 1];
   int64_t d = dim.has ? dim.value : 0;
 
-  SHMT_REQUIRE(repeats >= 0, SHMT_E_RUNTIME, "Repeats must be non-negative");
-  if (dim.has && self->n_dims > 0)
+  if (dim.has)
     flat = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &flat));
   SHMT_TRY(shmt__wrap_dim(d, flat->n_dims, &d));
+  SHMT_REQUIRE(repeats >= 0, SHMT_E_RUNTIME, "Repeats must be non-negative, got %" PRId64, repeats);
+  SHMT_REQUIRE(flat->n_dims > 0, SHMT_E_INDEX,
+               "Dimension out of range (expected to be in range of [-1, 0], but got %" PRId64
+               "): a tensor without dimensions has none to repeat along", d + 1);
   int64_t repeated;
   SHMT_REQUIRE(shmt__mul_i64(flat->sizes[d], repeats, &repeated), SHMT_E_RUNTIME,
                "repeat_interleave(): %" PRId64 " repeats of %" PRId64 " elements overflow", repeats, flat->sizes[d]);

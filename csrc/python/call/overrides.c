@@ -93,6 +93,22 @@ int shmt__py_pack_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n,
   return -1;
 }
 
+/* Torch has some of the functions in Python, and hands over what is said there: a rule makes it of the arguments. -1
+ * with an exception. */
+static int apply_rule(PyObject* function, PyObject** args, PyObject** kwargs) {
+  PyObject *new_args, *new_kwargs;
+  PyObject* rule = shmt__py_overrides.rules ? PyDict_GetItemWithError(shmt__py_overrides.rules, function) : NULL;
+  if (rule == NULL) return PyErr_Occurred() ? -1 : 0;
+  PyObject* r = PyObject_CallFunctionObjArgs(rule, *args, *kwargs, NULL);
+  const bool ok = r && PyArg_ParseTuple(r, "O!O!", &PyTuple_Type, &new_args, &PyDict_Type, &new_kwargs);
+  if (ok) {
+    Py_SETREF(*args, Py_NewRef(new_args));
+    Py_SETREF(*kwargs, Py_NewRef(new_kwargs));
+  }
+  Py_XDECREF(r);
+  return ok ? 0 : -1;
+}
+
 /* A call that __torch_function__ is handling, on the stack of its thread. */
 typedef struct torch_function_call {
   const shmt__py_function* f;
@@ -140,7 +156,8 @@ static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
   PyObject* mode = has_mode ? Py_NewRef(function_modes[shmt__py_n_function_modes - 1]) : NULL;
-  if (shmt__py_pack_arguments(call->self, call->args, call->n_args, call->kwnames, &args, &kwargs) == 0) {
+  if (shmt__py_pack_arguments(call->self, call->args, call->n_args, call->kwnames, &args, &kwargs) == 0 &&
+      apply_rule(function, &args, &kwargs) == 0) {
     if (has_mode) r = call_mode(a, function, args, kwargs);
     if (!has_mode || r == Py_NotImplemented) {
       Py_XDECREF(r);
@@ -321,16 +338,18 @@ PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
 
 /* --- module functions -------------------------------------------------------------------- */
 
-/* _set_torch_function(default function, disabled function, functions for operators and methods, modules) */
+/* _set_torch_function(default function, disabled function, functions for operators and methods, modules, rules) */
 static PyObject* set_torch_function(PyObject* module, PyObject* args) {
-  PyObject *function, *disabled, *operators, *methods, *modules;
+  PyObject *function, *disabled, *operators, *methods, *modules, *rules;
   (void)module;
-  if (!PyArg_ParseTuple(args, "OOOOO!", &function, &disabled, &operators, &methods, &PyTuple_Type, &modules))
+  if (!PyArg_ParseTuple(args, "OOOOO!O!", &function, &disabled, &operators, &methods, &PyTuple_Type, &modules,
+                        &PyDict_Type, &rules))
     return NULL;
   Py_XSETREF(shmt__py_overrides.default_function, Py_NewRef(function));
   Py_XSETREF(shmt__py_overrides.disabled_function, Py_NewRef(disabled));
   Py_XSETREF(shmt__py_overrides.operators, Py_NewRef(operators));
   Py_XSETREF(shmt__py_overrides.methods, Py_NewRef(methods));
+  Py_XSETREF(shmt__py_overrides.rules, Py_NewRef(rules));
   Py_XSETREF(shmt__py_overrides.modules, Py_NewRef(modules));
   Py_RETURN_NONE;
 }
@@ -395,8 +414,8 @@ PyMethodDef shmt__py_override_functions[] = {
     {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
      "As a class's __torch_function__: results of operators on it are plain tensors."},
     {"_set_torch_function", set_torch_function, METH_VARARGS,
-     "Name the default and the disabled __torch_function__, what answers for operators and methods, and the modules of "
-     "functions."},
+     "Name the default and the disabled __torch_function__, what answers for operators and methods, the modules of "
+     "functions, and by function the rules of what is handed over."},
     {"_change_overrides_off", change_disabled_depth, METH_O,
      "Enter (1) or leave (-1) a region that treats subclasses as plain; returns the depth."},
     {"_has_override", (PyCFunction)(void (*)(void))has_override, METH_FASTCALL,

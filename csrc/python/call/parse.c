@@ -102,6 +102,23 @@ static int as_int(const shmt__py_frame* fr, PyObject* o, int64_t* out) {
   return 1;
 }
 
+/* Is o a tensor of a class that answers calls? */
+static inline bool answers(PyObject* o) {
+  return SHMT_UNLIKELY(!PyLong_CheckExact(o)) && shmt__py_is_tensor(o) && !shmt__py_is_plain(o) &&
+         shmt__py_has_torch_function(Py_TYPE(o));
+}
+
+/* An int; of a tensor whose class answers calls it is what its __index__ says. */
+static int as_asked_int(const shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o, int64_t* out) {
+  /* Dims are never read from a tensor with dims. */
+  const int r = strncmp(a->arg->name, "dim", 3) ? as_int(fr, o, out) : shmt__py_as_int(o, out);
+  if (SHMT_LIKELY(r != 1 || !answers(o))) return r;
+  PyObject* index = PyNumber_Index(o);
+  const int asked = index ? shmt__py_as_int(index, out) : -1;
+  Py_XDECREF(index);
+  return asked;
+}
+
 /* n objects as an int list. To a loose frame only the first tells a bool from an int, as in torch. */
 static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* items, Py_ssize_t n) {
   int64_t* v = frame_ints(fr, n);
@@ -113,6 +130,7 @@ static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* 
       continue;
     }
     if (SHMT_UNLIKELY(r != 1)) return r < 0 ? raise_element(a, i) : mismatched_element(fr, items[i], i);
+    if (answers(items[i])) fr->has_subclass = true;
   }
   fr->values[a->slot].v.ints = (shmt_ints){v, n};
   fr->values[a->slot].tag = SHMT_VALUE_INTS;
@@ -249,8 +267,7 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
       return shmt__py_as_scalar_or_tensor(o, &v->v.scalar);
     case SHMT_TYPE_INT:
       v->tag = SHMT_VALUE_INT;
-      /* Dims are never read from such a tensor. */
-      r = strncmp(a->arg->name, "dim", 3) ? as_int(fr, o, &v->v.i) : shmt__py_as_int(o, &v->v.i);
+      r = as_asked_int(fr, a, o, &v->v.i);
       return r == 0 && a->is_reduction ? set_reduction(v, o) : r;
     case SHMT_TYPE_FLOAT:
       v->tag = SHMT_VALUE_FLOAT;

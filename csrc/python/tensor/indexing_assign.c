@@ -67,9 +67,14 @@ static shmt_status assign(shmt__py_indexed* x, shmt_tensor* value) {
   SHMT_AUTO(shmt_tensor) expanded = NULL;
   SHMT_TRY(drop_leading_ones(value, x->n_indices ? indexed_dims(x) : x->view->n_dims, &fitted));
   if (x->n_indices == 0) {
-    if (SHMT_UNLIKELY(!fits(fitted, x->view))) /* for its message */
+    shmt_tensor* source = fitted;
+    /* Expanded for the message; and for the strides, which tell whether a tensor is put into a view of all of it. */
+    const bool is_own = fitted->storage == x->view->storage && fitted->n_dims != x->view->n_dims;
+    if (SHMT_UNLIKELY(is_own || !fits(fitted, x->view))) {
       SHMT_TRY(shmt_op_expand(fitted, shmt__tensor_sizes(x->view), false, &expanded));
-    return SHMT_PY_UNLOCKED(x->view->numel, shmt_op_copy_(x->view, fitted, false));
+      source = expanded;
+    }
+    return SHMT_PY_UNLOCKED(x->view->numel, shmt_op_copy_(x->view, source, false));
   }
   shmt_tensors indices = {x->indices, x->n_indices};
   return SHMT_PY_UNLOCKED(x->view->numel, shmt_op_index_put_(x->view, indices, fitted, false));

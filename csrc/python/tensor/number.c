@@ -149,7 +149,7 @@ BINARY(or, "__or__", "bitwise_or", shmt_op_bitwise_or_Tensor(a, b, out))
 BINARY(xor, "__xor__", "bitwise_xor", shmt_op_bitwise_xor_Tensor(a, b, out))
 BINARY(lshift, "__lshift__", "__rlshift__", shmt_op_bitwise_left_shift_Tensor(a, b, out))
 BINARY(rshift, "__rshift__", "__rrshift__", shmt_op_bitwise_right_shift_Tensor(a, b, out))
-INPLACE(inplace_add, "add_", shmt_op_add__Tensor(a, b, ONE))
+INPLACE(inplace_add_alone, "add_", shmt_op_add__Tensor(a, b, ONE))
 INPLACE(inplace_subtract, "sub_", shmt_op_sub__Tensor(a, b, ONE))
 INPLACE(inplace_multiply, "mul_", shmt_op_mul__Tensor(a, b))
 INPLACE(inplace_true_divide, "div_", shmt_op_div__Tensor(a, b))
@@ -169,6 +169,30 @@ BINARY(lt, "lt", "gt", shmt_op_lt_Tensor(a, b, out))
 BINARY(le, "le", "ge", shmt_op_le_Tensor(a, b, out))
 BINARY(gt, "gt", "lt", shmt_op_gt_Tensor(a, b, out))
 BINARY(ge, "ge", "le", shmt_op_ge_Tensor(a, b, out))
+
+/* x + y as Python does it for x += y, which it must not go on with: it would call this function once more, because a
+ * subclass has it for `+=` of sequences too, and give the NotImplemented that it returns to the program. */
+static SHMT_COLD PyObject* add_instead(PyObject* x, PyObject* y) {
+  const PyNumberMethods* methods[] = {Py_TYPE(x)->tp_as_number, Py_TYPE(y)->tp_as_number};
+  binaryfunc before = NULL;
+  for (int i = 0; i < 2; i++) {
+    binaryfunc add = methods[i] ? methods[i]->nb_add : NULL;
+    if (add == NULL || add == before) continue;
+    PyObject* r = add(x, y);
+    if (r != Py_NotImplemented) return r;
+    Py_DECREF(r);
+    before = add;
+  }
+  return PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for +=: '%.100s' and '%.100s'", Py_TYPE(x)->tp_name,
+                      Py_TYPE(y)->tp_name);
+}
+
+static PyObject* slot_inplace_add(PyObject* x, PyObject* y) {
+  PyObject* r = slot_inplace_add_alone(x, y);
+  if (SHMT_LIKELY(r != Py_NotImplemented)) return r;
+  Py_DECREF(r);
+  return add_instead(x, y);
+}
 
 static PyObject* slot_invert(PyObject* x) {
   if (is_answered(x, x)) return answer((operator_names){"__invert__", NULL}, x, NULL);
@@ -191,7 +215,7 @@ static PyObject* slot_matmul(PyObject* x, PyObject* y) {
 /* Powers keep a Python exponent a number: x ** 2 is a square, not a general power. */
 static PyObject* slot_power(PyObject* x, PyObject* y, PyObject* modulo) {
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
-  if (is_answered(x, y)) return answer((operator_names){"pow", "__rpow__"}, x, y);
+  if (is_answered(x, y)) return answer((operator_names){"__pow__", "__rpow__"}, x, y);
   shmt_tensor* out = NULL;
   shmt_status s;
   shmt_scalar number;
@@ -216,7 +240,7 @@ static PyObject* slot_inplace_power(PyObject* x, PyObject* y, PyObject* modulo) 
   shmt_tensor* t = shmt__py_tensor(x);
   shmt_status s;
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
-  if (is_answered(x, y)) return answer((operator_names){"pow_", "pow_"}, x, y);
+  if (is_answered(x, y)) return answer((operator_names){"__ipow__", "__ipow__"}, x, y);
   if (shmt__py_is_tensor(y)) {
     s = SHMT_PY_UNLOCKED(t->numel, shmt_op_pow__Tensor_Tensor(t, shmt__py_tensor(y)));
   } else {

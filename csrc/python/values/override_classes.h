@@ -11,6 +11,7 @@ typedef struct shmt__py_override_settings {
   PyObject* disabled_function;     /* _disabled_torch_function_impl */
   PyObject *operators, *methods;   /* what asks about an operator, and about a method */
   PyObject* modules;               /* where functions are looked up: a tuple */
+  PyObject* rules;                 /* a dict: function -> what makes of (args, kwargs) what is handed over */
 } shmt__py_override_settings;
 extern shmt__py_override_settings shmt__py_overrides;
 

@@ -211,6 +211,24 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return shmtensor.prelu(input, weight)
 
 
+def sloped_at_random(
+    input: Tensor, lower: float, upper: float, training: bool, inplace: bool, generator: Any
+) -> Tensor:
+    """Do ``rrelu``; slopes come from *generator*, or the default one for None."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not inplace and not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
+    if not lower <= upper:
+        raise RuntimeError(
+            "Lower bound should be less than or equal to the upper bound, but found lower bound "
+            f"{lower} and upper bound {upper}."
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = _nn._rrelu_noise(input, lower, upper, generator)
+    return input.mul_(slope) if inplace else input.contiguous() * slope
+
+
 @overridable
 @checked
 def rrelu(
@@ -232,18 +250,7 @@ def rrelu(
     Raises:
         RuntimeError: The limits are not finite, ordered numbers.
     """
-    for name, bound in (("lower", lower), ("upper", upper)):
-        if not inplace and not math.isfinite(bound):
-            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
-    if not lower <= upper:
-        raise RuntimeError(
-            "Lower bound should be less than or equal to the upper bound, but found lower bound "
-            f"{lower} and upper bound {upper}."
-        )
-    if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = _nn._rrelu_noise(input, lower, upper)
-    return input.mul_(slope) if inplace else input.contiguous() * slope
+    return sloped_at_random(input, lower, upper, training, inplace, None)
 
 
 @overridable(as_given=True)

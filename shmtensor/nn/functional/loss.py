@@ -11,7 +11,7 @@ import warnings
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._autocast import in_float32
-from shmtensor._core._overridable import overridable
+from shmtensor._core._overridable import beyond_torch, overridable
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._warnings import level_outside
 
@@ -110,7 +110,7 @@ def mse_loss(
     return _weighted(_nn.mse_loss(input, target, 0), weight, reduction)
 
 
-@overridable
+@overridable(hand_over=beyond_torch("weight"))
 def l1_loss(
     input: Tensor,
     target: Tensor,

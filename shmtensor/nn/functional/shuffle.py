@@ -146,4 +146,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return _copied(parts, list(input.shape))
 
 
-native_channel_shuffle = channel_shuffle
+@overridable(as_given=True)
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """`channel_shuffle`, which torch has twice."""
+    return channel_shuffle(input, groups)
