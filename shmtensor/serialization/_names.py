@@ -121,8 +121,9 @@ def _with_state(tensor: Tensor, state: Any) -> Tensor:
 
     A class with a ``__setstate__`` does it. The program has allowed that class.
     """
-    if hasattr(type(tensor), "__setstate__"):
-        tensor.__setstate__(state)
+    take = getattr(type(tensor), "__setstate__", None)
+    if take is not None:
+        take(tensor, state)
         return tensor
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     tensor.__dict__.update(attributes or {})
