@@ -44,6 +44,7 @@ PROGRAMS = (
     ("bench_hogwild.py",),
     ("bench_data.py",),
     ("bench_import.py",),
+    ("bench_growth.py",),
 )
 _INTRODUCTION = """# Benchmarks
 
