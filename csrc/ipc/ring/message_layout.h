@@ -161,7 +161,10 @@ static inline uint32_t shmt__ring_capacity_of(uint32_t data_begin, uint64_t nbyt
   return good ? (uint32_t)(nbytes - data_begin) : 0;
 }
 static inline shmt__ring_area shmt__ring_area_of(const void* header, uint32_t data_begin, uint64_t nbytes) {
-  return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, shmt__ring_capacity_of(data_begin, nbytes)};
+  const uint32_t capacity = shmt__ring_capacity_of(data_begin, nbytes);
+  /* Where there is no ring there may be no memory either. */
+  if (capacity == 0) return (shmt__ring_area){NULL, 0};
+  return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, capacity};
 }
 
 /* Flags of a message. */
