@@ -152,7 +152,8 @@ static void read_service_name(const shmt_inspector* o, char out[SHMT_NAME_BYTES]
 static void listen_at_path(shmt_inspector* o) {
   char name[SHMT_NAME_BYTES];
   read_service_name(o, name);
-  if (name[0] == '/') (void)snprintf(o->address, sizeof o->address, "%s", name);
+  const size_t n = strlen(name);
+  if (name[0] == '/' && n < sizeof o->address) memcpy(o->address, name, n + 1);
 }
 
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
