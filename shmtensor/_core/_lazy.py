@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["is_waiting", "replace_loaders", "stand_in"]
+__all__ = ["is_waiting", "replace_loaders", "stand_in", "submodules"]
 
 # Attributes that tools look for in every module that there is.
 _ASKED_BY_TOOLS = ("__test__", "__warningregistry__", "__wrapped__")
@@ -116,6 +116,17 @@ def stand_in(name: str) -> ModuleType | None:
         sys.meta_path.insert(0, _finder)
     made: _Filler = _waiting.setdefault(name, spec).loader  # type: ignore[assignment]
     return made.module
+
+
+def submodules(package: str, names: str) -> None:
+    """Make modules of a package its attributes, as programs expect that do not import them.
+
+    Args:
+        package: Qualified; its code calls this.
+        names: The modules, separated by spaces; each is imported when it is first used.
+    """
+    for name in names.split():
+        setattr(sys.modules[package], name, stand_in(f"{package}.{name}"))
 
 
 def is_waiting(name: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._core import _dispatch_keys as keys
 from shmtensor._core._without_overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from shmtensor.errors import LinAlgError
 
 __all__: list[str] = []
 
@@ -128,6 +129,7 @@ _C._DisableTorchDispatch = keys.DisableTorchDispatch
 _C.DisableTorchFunction = DisableTorchFunction
 _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
 _C.TensorBase = _C._TensorBase
+setattr(_C, "_LinAlgError", LinAlgError)  # noqa: B010 - not in the stub
 for _name in ("Graph", "Value"):
     _members = {"__module__": _C.__name__, "__doc__": "Of TorchScript's graphs: has no instances."}
     setattr(_C, _name, type(_name, (), _members))

@@ -16,6 +16,7 @@ from typing import Any
 
 from shmtensor._core import _groups
 from shmtensor._core._absent_devices import refusals
+from shmtensor._core._lazy import submodules
 from shmtensor._core._not_offered import unavailable_class
 from shmtensor.distributed import _mpi_backend as _mpi_backend  # registers itself
 from shmtensor.distributed import _shm_backend as _shm_backend  # registers itself
@@ -208,5 +209,6 @@ def init_device_mesh(device_type: str, mesh_shape: tuple[int, ...], **options: A
 
 
 _groups.offer(sys.modules[__name__])
+submodules(__name__, "algorithms autograd constants distributed_c10d rpc utils")
 
 from shmtensor.distributed import device_mesh as device_mesh  # noqa: E402 - it imports from here

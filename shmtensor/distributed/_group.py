@@ -132,7 +132,6 @@ class _World:
 
     def __init__(self) -> None:
         self.default: ProcessGroup | None = None
-        self.groups: list[ProcessGroup] = []
         self.store: Store | None = None
         self.timeout = default_pg_timeout
         self.round = 1  # how often the store was used for a default group
@@ -142,22 +141,27 @@ class _World:
 
 _world = _World()
 
+#: The groups of this process, in the order they were made: backend and store of each. Programs
+#: look them up, so it is one dict for the life of the process.
+_pg_map: dict[ProcessGroup, tuple[str, Store]] = {}
+
 
 def _forget_in_child() -> None:
     """A forked child is no member of its parent's groups."""
     global _world
     # The child must not close what its parent uses: the objects stay, unreachable by calls.
-    _forgotten.append(_world)
+    _forgotten.append((_world, dict(_pg_map)))
     _world = _World()
+    _pg_map.clear()
 
 
-_forgotten: list[_World] = []
+_forgotten: list[Any] = []
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @atexit.register
 def _leave_at_exit() -> None:
-    for each in _world.groups:
+    for each in list(_pg_map):
         each._collectives.leave()
 
 
@@ -259,7 +263,7 @@ def _make_group(
     keys = PrefixStore(f"group/{name}", _default_store())
     collectives = Backend.create(backend, keys, rank, len(ranks), timeout)
     made = ProcessGroup(collectives, backend, ranks, name, description or "undefined")
-    _world.groups.append(made)
+    _pg_map[made] = (str(backend), keys)
     _world.n_groups_made += 1
     return made
 
@@ -280,15 +284,15 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         group = _world.default
     if group is None:
         raise AssertionError("Process group cannot be None")
-    if group not in _world.groups:
+    if group not in _pg_map:
         raise ValueError("Invalid process group specified")
     if group is not _world.default:
-        _world.groups.remove(group)
+        del _pg_map[group]
         group._close()
         return
-    groups = list(reversed(_world.groups))
+    groups = list(reversed(_pg_map))
     _world.default = None
-    _world.groups = []
+    _pg_map.clear()
     _world.store = None
     _world.n_groups_made = 0
     _world.n_made_of = {}
@@ -415,7 +419,7 @@ def _member_group(group: Any, what: str) -> ProcessGroup | None:
 def _known(group: Any) -> ProcessGroup:
     if not isinstance(group, ProcessGroup):
         raise TypeError(f"group must be a ProcessGroup, got {type(group).__name__}")
-    if group not in _world.groups:
+    if group not in _pg_map:
         raise ValueError("Invalid process group specified")
     return group
 

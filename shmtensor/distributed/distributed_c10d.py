@@ -14,5 +14,8 @@ from shmtensor.distributed._group import (
 from shmtensor.distributed._group import (
     _default_store as _get_default_store,  # noqa: F401
 )
+from shmtensor.distributed._group import (
+    _pg_map as _pg_map,
+)
 
 __all__ = list(_distributed.__all__)

@@ -9,6 +9,8 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor._core._lazy import submodules
+
 from . import _pytree as _pytree
 from . import _symbolic_trace as _symbolic_trace
 from . import graph as graph
@@ -52,3 +54,5 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+
+submodules(__name__, "experimental")

@@ -41,9 +41,8 @@ def _keys_of(device_types: str | Sequence[str] | None) -> list[str]:
     names = [device_types] if isinstance(device_types, str) else list(device_types)
     for name in names:
         if name not in _DEVICE_KEYS:
-            known = ", ".join(_DEVICE_KEYS)
-            raise ValueError(f"device type {name!r} is not supported (known: {known})")
-    return [_DEVICE_KEYS[name] for name in names]
+            _C.device(name)  # of a device that is not here, or an error: its name is wrong
+    return [_DEVICE_KEYS[name] for name in names if name in _DEVICE_KEYS]
 
 
 def _tensors_in(values: Iterable[Any]) -> Iterable[Any]:
@@ -124,11 +123,12 @@ class CustomOpDef:
         """Give the operator another function for some devices.
 
         Args:
-            device_types: ``"cpu"``, ``"meta"``, a list of them, or None for all.
+            device_types: ``"cpu"``, ``"meta"``, a list of them, or None for all. Functions for
+                devices that are not here, such as ``"cuda"``, are never called.
             fn: Takes the operator's arguments; without it this is a decorator.
 
         Raises:
-            ValueError: There is no such device.
+            RuntimeError: A name is that of no device.
 
         Source:
             torch.library.CustomOpDef.register_kernel.

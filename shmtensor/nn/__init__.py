@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shmtensor.nn import attention, functional, grad, init, modules, parallel, utils
+from shmtensor.nn import common_types as common_types
 from shmtensor.nn._factory import factory_kwargs
 from shmtensor.nn.modules import *  # noqa: F403
 from shmtensor.nn.modules import __all__ as _layers

@@ -331,7 +331,31 @@ class TypedStorage(Conversions):
     def _expired(self, token: int) -> bool:
         return self._untyped_storage._expired(token)
 
-    # --- files --------------------------------------------------------------------------------
+    # --- buffers and files --------------------------------------------------------------------
+
+    @classmethod
+    def from_buffer(cls, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Copy elements of *dtype* from a bytes-like object.
+
+        Args:
+            *args: As of `UntypedStorage.from_buffer`.
+            **kwargs: Likewise; *dtype* is the default dtype when left out, *device* the CPU.
+
+        Raises:
+            RuntimeError: *device* is no CPU, or a byte order is missing.
+            ValueError: As of `UntypedStorage.from_buffer`.
+        """
+        warn_of_removal(3)
+        return cls._from_buffer(*args, **kwargs)
+
+    @classmethod
+    def _from_buffer(cls, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Copy elements from a bytes-like object, without the warning."""
+        dtype, device = kwargs.pop("dtype", None), kwargs.pop("device", None)
+        kind = _C.device("cpu" if device is None else device).type
+        if kind != "cpu":
+            raise RuntimeError(f"TypedStorage.from_buffer: Not available for device {kind}")
+        return _copy_of_buffer(_C.get_default_dtype() if dtype is None else dtype, *args, **kwargs)
 
     def _write_file(self, f: Any, is_real_file: bool, save_size: bool = True, *_: Any) -> None:
         """Write the elements, after their number if *save_size*."""
@@ -343,6 +367,22 @@ class TypedStorage(Conversions):
         """Read what `_write_file` wrote into this storage."""
         self._untyped_storage._set_from_file(f, offset, is_real_file, self._dtype.itemsize)
         return self
+
+
+def _copy_of_buffer(
+    element: Any,
+    buffer: Any,
+    byte_order: str | None = None,
+    count: int = -1,
+    offset: int = 0,
+) -> TypedStorage:
+    """Return a typed storage with what a bytes-like object holds."""
+    if byte_order is None and element.itemsize > 1:
+        raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+    untyped = UntypedStorage.from_buffer(
+        buffer, byte_order or "native", count, offset, dtype=element
+    )
+    return TypedStorage(wrap_storage=untyped, dtype=element, _internal=True)
 
 
 def _rebuild_typed(untyped: Any, dtype: Any) -> TypedStorage:
@@ -364,16 +404,21 @@ class _LegacyMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
-    def from_buffer(
-        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
-    ) -> TypedStorage:
+    def from_buffer(cls, *args: Any, **kwargs: Any) -> TypedStorage:
         """Copy elements from a bytes-like object; see `UntypedStorage.from_buffer`."""
-        if byte_order is None and cls.dtype.itemsize > 1:
-            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
-        untyped = UntypedStorage.from_buffer(
-            buffer, byte_order or "native", count, offset, dtype=cls.dtype
-        )
-        return TypedStorage(wrap_storage=untyped, dtype=cls.dtype, _internal=True)
+        warn_of_removal(3)
+        return cls._from_buffer(*args, **kwargs)
+
+    def _from_buffer(cls, *args: Any, **kwargs: Any) -> TypedStorage:
+        """Copy elements from a bytes-like object, without the warning."""
+        for name in ("dtype", "device"):
+            given = kwargs.pop(name, None)
+            if given is not None:
+                raise RuntimeError(
+                    f"from_buffer: '{name}' can only be specified in UntypedStorage.from_buffer "
+                    f"and TypedStorage.from_buffer, got {given}"
+                )
+        return _copy_of_buffer(cls.dtype, *args, **kwargs)
 
     def from_file(
         cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0

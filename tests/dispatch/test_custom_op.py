@@ -204,7 +204,7 @@ def test_kernels_by_device_and_redefinition():
         return x + 1
 
     assert st.ops.custom_tests.where_am_i(st.ones(1)).item() == 2
-    with pytest.raises(ValueError, match="tpu"):
+    with pytest.raises(RuntimeError, match="tpu"):
         again.register_kernel("tpu", lambda x: x)
 
 
@@ -320,3 +320,20 @@ def test_node_of_a_custom_operator_names_its_overload():
     twice.register_autograd(lambda ctx, g: 2 * g)
     node = twice(st.ones(2, requires_grad=True)).grad_fn
     assert node.name() == "GeneratedBackwardFor_testrules_twice_defaultBackward"
+
+
+def test_kernels_for_devices_that_are_not_here_are_never_called() -> None:
+    @st.library.custom_op("mine_elsewhere::moved", mutates_args=(), device_types="cuda")
+    def moved(x: st.Tensor) -> st.Tensor:
+        raise AssertionError("there is no such device")
+
+    with pytest.raises(NotImplementedError, match="moved"):
+        moved(st.ones(1))
+
+    @moved.register_kernel(["cpu", "xpu"])
+    def _(x: st.Tensor) -> st.Tensor:
+        return x + 1
+
+    assert moved(st.ones(1)).tolist() == [2.0]
+    with pytest.raises(RuntimeError, match="cupu"):
+        moved.register_kernel("cupu")

@@ -427,3 +427,21 @@ def test_other_backends_can_be_registered() -> None:
     dist.destroy_process_group()
     with pytest.raises(ValueError, match="string-ish"):
         dist.Backend(3)  # type: ignore[arg-type]
+
+
+def _groups_are_listed(rank: int, size: int) -> None:
+    listed = dist.distributed_c10d._pg_map
+    assert list(listed) == [dist.group.WORLD]
+    backend, _store = listed[dist.group.WORLD]
+    assert backend == dist.get_backend()
+    group = dist.new_group([0, 1])
+    assert list(listed) == [dist.group.WORLD, group]
+    dist.destroy_process_group(group)
+    assert list(listed) == [dist.group.WORLD]
+    dist.barrier()
+    dist.destroy_process_group()
+    assert listed == {} and listed is dist.distributed_c10d._pg_map
+
+
+def test_groups_of_a_process_are_listed() -> None:
+    run(2, _groups_are_listed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -27,6 +28,8 @@ import shmtensor as T
         ("distributed", "Reducer"),
         ("distributed.autograd", "context"),
         ("distributed._tensor", "DTensor"),
+        ("utils.data.datapipes.iter.combinatorics", "ShufflerIterDataPipe"),
+        ("utils.data.datapipes.iter.combinatorics", "SamplerIterDataPipe"),
     ],
 )
 def test_classes_of_what_is_missing_have_no_instances(module: str, name: str) -> None:
@@ -72,6 +75,7 @@ def test_small_names() -> None:
     assert T.jagged != T.strided and T.ones(1).layout is T.strided
     assert isinstance(T.ones(1).untyped_storage(), T.StorageBase)
     assert not isinstance(T.ones(1).storage(), T.StorageBase)
+    assert T._C._LinAlgError is T.linalg.LinAlgError
     assert T._guards.active_fake_mode() is None
     assert T._guards.detect_fake_mode([T.ones(1)]) is None
     from shmtensor.utils.data.dataloader import _collate_fn_t
@@ -97,6 +101,36 @@ def test_operators_that_take_functions_are_a_base_class() -> None:
     assert Twice().name() == "twice" and str(Twice()) == "twice"
     with pytest.raises(NotImplementedError, match="twice"):
         Twice()(len, 1)
+
+
+#: Modules that ``import torch`` brings, so programs use them as attributes without importing them.
+_BROUGHT = """
+    _custom_ops _functorch.autograd_function _functorch.batch_norm_replacement
+    _functorch.functional_call _prims_common _subclasses.functional_tensor distributed.algorithms
+    distributed.algorithms.join distributed.autograd distributed.constants
+    distributed.device_mesh distributed.distributed_c10d distributed.rpc
+    distributed.utils fx.experimental fx.experimental.proxy_tensor fx.passes nn.common_types
+    nn.utils.rnn testing._internal utils.data._utils.collate utils.data._utils.pin_memory
+    utils.data.datapipes utils.data.datapipes.iter utils.data.datapipes.iter.combinatorics
+    utils.data.distributed
+"""
+
+
+@pytest.mark.parametrize("first", ["import shmtensor", "import shmtensor.as_torch, torch"])
+def test_submodules_are_attributes_before_anybody_imports_them(first: str) -> None:
+    text = f"""
+{first}
+from operator import attrgetter
+from types import ModuleType
+import sys
+package = sys.modules["torch" if "torch" in sys.modules else "shmtensor"]
+for name in '''{_BROUGHT}'''.split():
+    module = attrgetter(name)(package)
+    assert isinstance(module, ModuleType), name
+    assert dir(module) and module.__doc__, name  # its code has run
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # --- functional modules -----------------------------------------------------------------------

@@ -94,6 +94,21 @@ def test_from_buffer_needs_a_byte_order() -> None:
     assert legacy.from_buffer(b"\x3f\x80\0\0", "big").tolist() == [1.0]
     with pytest.raises(RuntimeError, match="byte_order"):
         legacy.from_buffer(b"\0\0\x80\x3f")
+    with pytest.raises(RuntimeError, match=r"'dtype' can only be specified in .*, got torch.int8"):
+        legacy._from_buffer(b"\0", dtype=shmtensor.int8)
+
+
+def test_from_buffer_of_bytes_and_of_any_dtype() -> None:
+    octets = LEGACY_CLASSES["ByteStorage"]._from_buffer(b"\1\2\3", count=2, offset=1)
+    assert (octets.dtype, octets.tolist()) == (shmtensor.uint8, [2, 3])
+    assert shmtensor.tensor([], dtype=shmtensor.uint8).set_(octets).tolist() == [2, 3]
+    assert TypedStorage._from_buffer(b"\0\0\x80\x3f", "little").tolist() == [1.0]
+    numbers = TypedStorage.from_buffer(b"\1\0", "little", dtype=shmtensor.int16, device="cpu")
+    assert (numbers.dtype, numbers.tolist()) == (shmtensor.int16, [1])
+    with pytest.raises(RuntimeError, match="byte_order"):
+        TypedStorage.from_buffer(b"\0\0\x80\x3f")
+    with pytest.raises(RuntimeError, match="Not available for device meta"):
+        TypedStorage.from_buffer(b"\0", device="meta")
 
 
 def test_file_written_and_read_back(tmp_path: Path) -> None:

@@ -168,3 +168,33 @@ def test_all_files_are_closed_whatever_one_raises(tmp_path: Path, writer_class: 
     assert len(closed) == 3
     writer.add_scalar("again", 1)
     writer.close()
+
+
+@pytest.mark.usefixtures("writer_class")
+def test_summaries_are_made_without_a_writer() -> None:
+    from shmtensor.utils.tensorboard import summary
+
+    made = summary.hparams({"lr": 0.5, "kind": "sgd", "deep": None}, {"acc": 3.0})
+    assert [each.value[0].tag for each in made] == [
+        "_hparams_/experiment",
+        "_hparams_/session_start_info",
+        "_hparams_/session_end_info",
+    ]
+    assert {each.value[0].metadata.plugin_data.plugin_name for each in made} == {"hparams"}
+    assert summary.scalar("loss", T.tensor(1.5)).value[0].simple_value == 1.5
+    assert list(summary.scalar("loss", 2, new_style=True).value[0].tensor.float_val) == [2.0]
+    assert summary.histogram(name="h", values=T.arange(4.0), bins=2).value[0].histo.num == 4
+    raw = summary.histogram_raw("h", 0, 1, 2, 1, 1, bucket_limits=[1], bucket_counts=[2])
+    assert list(raw.value[0].histo.bucket) == [2.0]
+    assert summary.text("note", "words").value[0].tag == "note/text_summary"
+    with pytest.raises(TypeError, match="hparam_dict must be a dict, got NoneType"):
+        summary.hparams()
+
+
+def test_a_writer_takes_summaries(tmp_path: Path, writer_class: Any) -> None:
+    from shmtensor.utils.tensorboard.summary import hparams
+
+    with writer_class(tmp_path) as writer:
+        for each in hparams({"lr": 0.5}, {"acc": 3.0}):
+            writer._get_file_writer().add_summary(each, 7)
+    assert [event.step for event in _events(tmp_path)[1:]] == [7, 7, 7]

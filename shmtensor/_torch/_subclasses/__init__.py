@@ -8,5 +8,6 @@ Source:
 
 from __future__ import annotations
 
+from . import functional_tensor as functional_tensor
 from .fake_tensor import FakeTensor as FakeTensor
 from .fake_tensor import FakeTensorMode as FakeTensorMode

@@ -6,4 +6,5 @@ Source:
 
 from __future__ import annotations
 
+from . import proxy_tensor as proxy_tensor
 from . import symbolic_shapes as symbolic_shapes

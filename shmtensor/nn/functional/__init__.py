@@ -21,6 +21,7 @@ from shmtensor.nn.functional import (
     distance,
     dropouts,
     embeddings,
+    grouped,
     linear_loss,
     loss,
     margin_loss,
@@ -37,6 +38,7 @@ from shmtensor.nn.functional.conv import *  # noqa: F403
 from shmtensor.nn.functional.distance import *  # noqa: F403
 from shmtensor.nn.functional.dropouts import *  # noqa: F403
 from shmtensor.nn.functional.embeddings import *  # noqa: F403
+from shmtensor.nn.functional.grouped import *  # noqa: F403
 from shmtensor.nn.functional.linear_loss import *  # noqa: F403
 from shmtensor.nn.functional.loss import *  # noqa: F403
 from shmtensor.nn.functional.margin_loss import *  # noqa: F403
@@ -55,6 +57,7 @@ __all__ = [
     *distance.__all__,
     *dropouts.__all__,
     *embeddings.__all__,
+    *grouped.__all__,
     *linear_loss.__all__,
     *loss.__all__,
     *margin_loss.__all__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shmtensor._core._lazy import submodules
 from shmtensor.utils.data.dataloader import (
     DataLoader,
     _DatasetKind,
@@ -61,7 +62,6 @@ _OF_DATAPIPES = {
     "IterDataPipe",
     "MapDataPipe",
     "argument_validation",
-    "datapipes",
     "functional_datapipe",
     "graph",
     "graph_settings",
@@ -70,6 +70,9 @@ _OF_DATAPIPES = {
     "runtime_validation",
     "runtime_validation_disabled",
 }
+
+
+submodules(__name__, "datapipes")
 
 
 def __getattr__(name: str) -> object:

@@ -92,11 +92,11 @@ def bucket_edges() -> list[float]:
     return [-edge for edge in reversed(positive)] + [0.0] + positive
 
 
-def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
+def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
     """Return how many values lie between edges.
 
     Args:
-        tag: Its name.
+        name: It.
         values: Numbers of any shape.
         bins: What `numpy.histogram` takes.
         max_bins: Most bins: neighbours are counted together.
@@ -120,7 +120,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
     head = [0] if first == 0 else [counts[first - 1]]
     below = limits[first] if first else limits[0]
     return raw_histogram(
-        tag,
+        name,
         array.min(),
         array.max(),
         len(array),
@@ -132,7 +132,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
 
 
 def raw_histogram(
-    tag: str,
+    name: str,
     min: Any,
     max: Any,
     num: Any,
@@ -151,7 +151,7 @@ def raw_histogram(
         bucket_limit=[float(limit) for limit in bucket_limits],
         bucket=[float(count) for count in bucket_counts],
     )
-    return Summary(value=[Summary.Value(tag=tag, histo=histo)])
+    return Summary(value=[Summary.Value(tag=name, histo=histo)])
 
 
 # --- images -----------------------------------------------------------------------------------
@@ -208,7 +208,9 @@ def _rows_of_pixels(array: Any, letters: str) -> Any:
 
 
 def hparams(
-    values: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list[Any]] | None
+    values: dict[str, Any] | None,
+    metrics: dict[str, Any] | None,
+    domains: dict[str, list[Any]] | None,
 ) -> tuple[Summary, Summary, Summary]:
     """Return the experiment, the beginning and the end of a run with these parameters.
 
@@ -216,9 +218,7 @@ def hparams(
         TypeError: An argument is no dict.
         ValueError: A value is neither a number, a text, a bool nor a tensor.
     """
-    for what, given in (("hparam_dict", values), ("metric_dict", metrics)):
-        if not isinstance(given, dict):
-            raise TypeError(f"add_hparams(): {what} must be a dict, got {type(given).__name__}")
+    values, metrics = _dict(values, "hparam_dict"), _dict(metrics, "metric_dict")
     started = plugin_data_pb2.SessionStartInfo()
     infos = []
     for name, value in values.items():
@@ -253,6 +253,12 @@ def hparams(
             data(session_end_info=ended).SerializeToString(),
         ),
     )
+
+
+def _dict(given: Any, what: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise TypeError(f"add_hparams(): {what} must be a dict, got {type(given).__name__}")
+    return given
 
 
 def _set(target: Any, value: Any, name: str) -> Any:
