@@ -76,7 +76,7 @@ static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
   return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
          !(shmt__tensor_own_keys(g) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
          shmt__is_last_reference(&g->storage->refs) &&
-         !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
+         !shmt__storage_has(g->storage, SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY) && layout_fits(g, v);
 }
 
 /* Is g a view of a whole tensor that only g refers to? */
@@ -120,7 +120,7 @@ static shmt_status keep_sparse(shmt_tensor* g, shmt_tensor** out) {
   const bool is_plain = shmt__tensor_is_contiguous(p->indices) && shmt__tensor_is_contiguous(p->values) &&
                         shmt__is_last_reference(&p->values->refs) &&
                         shmt__is_last_reference(&p->values->storage->refs) &&
-                        !(p->values->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
+                        !shmt__storage_has(p->values->storage, SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY);
   if (is_plain) return shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), 0, out);
   return shmt_op_clone_below(shmt__tensor_backend(g), g, SHMT_PRESERVE_FORMAT, out);
 }

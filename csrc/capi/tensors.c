@@ -96,7 +96,7 @@ shmtensor_status shmt__tensor_export(shmt_storage* s, const shmt__geometry* g, D
       .version = {1, 0},
       .manager_ctx = e,
       .deleter = delete_exported,
-      .flags = s->flags & SHMT_STORAGE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
+      .flags = shmt__storage_has(s, SHMT_STORAGE_READ_ONLY) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
       .dl_tensor = {.data = data,
                     .device = {.device_type = kDLCPU},
                     .ndim = g->n_dims,
@@ -169,7 +169,7 @@ shmtensor_status shmt__tensor_import(const char* function, DLManagedTensorVersio
 bool shmt__storage_is_in(const shmt_storage* s, const shmt__session* session) {
   const shmt__held_block* h = s->allocator == &shmt__allocator_managed ? s->ctx : NULL;
   return s->nbytes == 0 || (h != NULL && h->session == session && h->generation != 0 && h->map == NULL &&
-                            !(s->flags & SHMT_STORAGE_READ_ONLY));
+                            !shmt__storage_has(s, SHMT_STORAGE_READ_ONLY));
 }
 
 void shmt__storage_copies_fini(shmt__storage_copies* copies) {

@@ -32,7 +32,7 @@ int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, int same
 
 void* shmt_storage_data(const shmt_storage* s) { return s->data; }
 uint64_t shmt_storage_nbytes(const shmt_storage* s) { return s->nbytes; }
-uint32_t shmt_storage_flags(const shmt_storage* s) { return s->flags; }
+uint32_t shmt_storage_flags(const shmt_storage* s) { return __atomic_load_n(&s->flags, __ATOMIC_RELAXED); }
 const char* shmt_storage_allocator(const shmt_storage* s) { return s->allocator->name; }
 
 void shmt_storage_pin(shmt_storage* s) { atomic_fetch_add_explicit(&s->exports, 1, memory_order_relaxed); }
@@ -45,13 +45,13 @@ static shmt_status check_range(const shmt_storage* s, uint64_t offset, uint64_t 
   SHMT_REQUIRE(offset <= s->nbytes && nbytes <= s->nbytes - offset, SHMT_E_RUNTIME,
                "storage: bytes %" PRIu64 " to %" PRIu64 "+%" PRIu64 " are out of bounds for storage of size %" PRIu64,
                offset, offset, nbytes, s->nbytes);
-  SHMT_REQUIRE(nbytes == 0 || !(s->flags & SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
+  SHMT_REQUIRE(nbytes == 0 || !shmt__storage_has(s, SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
                "storage: no data behind a meta storage of %" PRIu64 " bytes", s->nbytes);
   return SHMT_OK;
 }
 
 static shmt_status check_writable(const shmt_storage* s) {
-  SHMT_REQUIRE(!(s->flags & SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(!shmt__storage_has(s, SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
                "storage: writing to a read-only storage of %" PRIu64 " bytes", s->nbytes);
   return SHMT_OK;
 }
@@ -80,9 +80,9 @@ int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, int is_
   SHMT_TRY(check_range(s, offset, nbytes));
   shmt_storage_pin(s); /* before the address is read */
   shmt__storage_retain(s);
+  const uint32_t flags = shmt_storage_flags(s) & (SHMT_STORAGE_READ_ONLY | SHMT_STORAGE_META);
   shmt_status status = shmt__storage_from_blob(s->data ? (char*)s->data + offset : NULL, nbytes,
-                                               is_own ? release_own_part : release_part, s,
-                                               s->flags & (SHMT_STORAGE_READ_ONLY | SHMT_STORAGE_META), out);
+                                               is_own ? release_own_part : release_part, s, flags, out);
   if (status != SHMT_OK) release_part(s, NULL);
   return status;
 }

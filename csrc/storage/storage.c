@@ -54,12 +54,12 @@ static inline void fill_storage(shmt_storage* s, const shmt__allocator* a, void*
 void (*shmt__storage_observed_ends)(const shmt_storage* s);
 
 static SHMT_COLD void tell_of_end(shmt_storage* s) {
-  if (s->flags & SHMT_STORAGE_WEAK) shmt__storage_weak_expire(s);
-  if (s->flags & SHMT_STORAGE_OBSERVED) shmt__storage_observed_ends(s);
+  if (shmt__storage_has(s, SHMT_STORAGE_WEAK)) shmt__storage_weak_expire(s);
+  if (shmt__storage_has(s, SHMT_STORAGE_OBSERVED)) shmt__storage_observed_ends(s);
 }
 
 void shmt__storage_destroy(shmt_storage* s) {
-  if (SHMT_UNLIKELY(s->flags & (SHMT_STORAGE_WEAK | SHMT_STORAGE_OBSERVED))) tell_of_end(s);
+  if (SHMT_UNLIKELY(shmt__storage_has(s, SHMT_STORAGE_WEAK | SHMT_STORAGE_OBSERVED))) tell_of_end(s);
   if (SHMT_LIKELY(s->allocator == &shmt__allocator_default)) {
     if (SHMT_UNLIKELY(shmt__debug) && s->data != NULL)
       memset(s->data, SHMT_DEBUG_POISON, s->nbytes);
@@ -148,8 +148,9 @@ static shmt_status check_not_exported(shmt_storage* s, shmt_status code, const c
 
 shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
   if (nbytes == s->nbytes) return SHMT_OK;
-  SHMT_REQUIRE(s->flags & SHMT_STORAGE_RESIZABLE, SHMT_E_RUNTIME, "Trying to resize storage that is not resizable");
-  if (s->flags & SHMT_STORAGE_META) {
+  SHMT_REQUIRE(shmt__storage_has(s, SHMT_STORAGE_RESIZABLE), SHMT_E_RUNTIME,
+               "Trying to resize storage that is not resizable");
+  if (shmt__storage_has(s, SHMT_STORAGE_META)) {
     s->nbytes = nbytes;
     return SHMT_OK;
   }
@@ -175,8 +176,11 @@ shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t
   __atomic_store_n(&s->allocator, bytes->allocator, __ATOMIC_RELAXED);
   s->data = bytes->data;
   s->ctx = bytes->ctx;
-  /* release: the new bytes become visible before the flags. */
-  __atomic_store_n(&s->flags, flags | (s->flags & SHMT_STORAGE_WEAK), __ATOMIC_RELEASE);
+  /* release: the new bytes become visible before the flags. Another thread may make a weak reference meanwhile. */
+  uint32_t before = __atomic_load_n(&s->flags, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&s->flags, &before, flags | (before & SHMT_STORAGE_WEAK), true, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED)) {
+  }
   *bytes = old;
   return SHMT_OK;
 }

@@ -43,6 +43,11 @@ struct shmt_storage {
   void* py_object;              /* the live Python wrapper; borrowed */
 };
 
+/* Has it one of these flags? relaxed: another thread may share the storage, or make a weak reference, just now. */
+static inline bool shmt__storage_has(const shmt_storage* s, uint32_t flags) {
+  return (__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & flags) != 0;
+}
+
 void shmt__storage_destroy(shmt_storage* s);
 static inline void shmt__storage_retain(shmt_storage* s) {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -51,7 +56,8 @@ static inline void shmt__storage_release(shmt_storage* s) {
   /* See Note [The last holder]. The flags are read after the count, because a holder may set them. A process that
    * receives a handle may find a shared storage in a table. */
   const uint32_t found_elsewhere = SHMT_STORAGE_WEAK | SHMT_STORAGE_SHARED;
-  if (s && ((shmt__is_last_reference(&s->refs) && !(s->flags & found_elsewhere)) || shmt__drop_reference(&s->refs)))
+  if (s && ((shmt__is_last_reference(&s->refs) && !shmt__storage_has(s, found_elsewhere)) ||
+            shmt__drop_reference(&s->refs)))
     shmt__storage_destroy(s);
 }
 static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }

@@ -98,7 +98,7 @@ shmt_status shmt__tensor_set_storage(shmt_tensor* t, shmt_storage* s) {
   if (t->storage == s) return SHMT_OK;
   SHMT_TRY(shmt__storage_bytes_for(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset,
                                    shmt__tensor_item_bytes(t), &nbytes));
-  if (nbytes > s->nbytes && (s->flags & SHMT_STORAGE_META)) SHMT_TRY(shmt__storage_resize(s, nbytes));
+  if (nbytes > s->nbytes && shmt__storage_has(s, SHMT_STORAGE_META)) SHMT_TRY(shmt__storage_resize(s, nbytes));
   SHMT_REQUIRE(nbytes <= s->nbytes, SHMT_E_RUNTIME,
                "setStorage: a tensor of shape %s needs %" PRIu64 " bytes, the storage has %" PRIu64, SHMT_SHAPE_TEXT(t),
                nbytes, s->nbytes);

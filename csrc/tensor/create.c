@@ -265,7 +265,7 @@ shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_int
                " are out of bounds for storage of size %" PRIu64,
                shmt__ints_text(sizes, (char[256]){0}, 256), shmt__ints_text(strides, (char[256]){0}, 256), offset,
                (int)shmt__dtype_size[dtype], nbytes, s->nbytes);
-  SHMT_TRY(take_header(sizes.len, dtype, s->flags & SHMT_STORAGE_META ? SHMT_META : SHMT_CPU, &t));
+  SHMT_TRY(take_header(sizes.len, dtype, shmt__storage_has(s, SHMT_STORAGE_META) ? SHMT_META : SHMT_CPU, &t));
   shmt__storage_retain(s);
   t->storage = s;
   fill_geometry(t, sizes, strides, offset);

@@ -219,7 +219,7 @@ static inline bool shmt__conj_neg_bits_fit(shmt_dtype dtype, uint32_t bits) {
  * a fault. t may be NULL. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* t);
 static inline shmt_status shmt__check_writable(const char* name, const shmt_tensor* t) {
-  if (SHMT_LIKELY(t == NULL || !(t->storage->flags & SHMT_STORAGE_READ_ONLY))) return SHMT_OK;
+  if (SHMT_LIKELY(t == NULL || !shmt__storage_has(t->storage, SHMT_STORAGE_READ_ONLY))) return SHMT_OK;
   return shmt__fail_read_only(name, t);
 }
 static inline shmt_status shmt__check_all_writable(const char* name, shmt_tensors list) {

@@ -124,7 +124,7 @@ static bool is_ours(const shmt_tensor* t) {
          (t->flags & SHMT_TENSOR_DENSE) &&
          !(shmt__tensor_own_keys(t) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) &&
          shmt__is_last_reference(&t->storage->refs) &&
-         !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
+         !shmt__storage_has(t->storage, SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY);
 }
 
 /* The single byte stride between the elements of t in row-major order; -1: there is none. */

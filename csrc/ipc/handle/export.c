@@ -13,7 +13,7 @@
 #include <string.h>
 
 shmt_status shmt__storage_check_sendable(const shmt_storage* storage) {
-  SHMT_REQUIRE(!(storage->flags & SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(!shmt__storage_has(storage, SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
                "a read-only storage of %" PRIu64
                " bytes cannot be sent: its receiver could write to it; send a clone, or open or attach "
                "it in the other process",

@@ -18,7 +18,8 @@ static bool is_mapped_file(const shmt_storage* s) {
 }
 
 bool shmt__storage_is_unknown_file(const shmt_storage* s) {
-  return is_mapped_file(s) && shmt__storage_is_shared(s) && s->nbytes > 0 && !(s->flags & SHMT_STORAGE_READ_ONLY);
+  return is_mapped_file(s) && shmt__storage_is_shared(s) && s->nbytes > 0 &&
+         !shmt__storage_has(s, SHMT_STORAGE_READ_ONLY);
 }
 
 /* The storage shows the file through the same mapping, which h frees. Under the move lock. */

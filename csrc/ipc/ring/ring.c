@@ -106,7 +106,7 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
 
 shmt_status shmt__ring_view(shmt_storage* s, shmt__ring* out) {
   const shmt__ring_header* header = s->data;
-  bool is_good = s->nbytes >= SHMT_RING_BARE_DATA && s->ctx != NULL && !(s->flags & SHMT_STORAGE_READ_ONLY);
+  bool is_good = s->nbytes >= SHMT_RING_BARE_DATA && s->ctx != NULL && !shmt__storage_has(s, SHMT_STORAGE_READ_ONLY);
   const uint32_t data_begin = is_good ? *(const volatile uint32_t*)&header->data_begin : 0;
   const shmt__ring_area area = shmt__ring_area_of(header, data_begin, s->nbytes);
   is_good = is_good && area.capacity != 0 && header->magic == SHMT_RING_MAGIC &&

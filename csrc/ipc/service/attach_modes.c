@@ -86,7 +86,7 @@ static shmt_status find_bytes(const shmt_storage* original, int mode, view* v, v
 }
 
 shmt_status shmt__storage_in_mode(shmt_storage* original, int mode, shmt_storage** out) {
-  bool is_reading = (original->flags & SHMT_STORAGE_READ_ONLY) != 0;
+  bool is_reading = shmt__storage_has(original, SHMT_STORAGE_READ_ONLY);
   const shmt__held_block* h = original->ctx;
   if (h == NULL || (mode != SHMT_ATTACH_PRIVATE && is_reading == (mode == SHMT_ATTACH_READING))) {
     shmt__storage_retain(original);

@@ -197,7 +197,7 @@ _Static_assert((int)SHMT_PUBLISH_PERSISTS == (int)SHMT_NAME_PERSISTS &&
                "the bits of a request");
 
 int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
-  if (s->allocator != &shmt__allocator_managed || (s->flags & SHMT_STORAGE_READ_ONLY)) return 0;
+  if (s->allocator != &shmt__allocator_managed || shmt__storage_has(s, SHMT_STORAGE_READ_ONLY)) return 0;
   if (s->ctx == NULL) return 1; /* a storage without bytes belongs to every service */
   shmt__sessions_lock();
   const shmt__held_block* h = s->ctx;

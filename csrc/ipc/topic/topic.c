@@ -33,7 +33,7 @@ shmt_status shmt__topic_make_storages(shmt__session* s, shmt_storage** out_log, 
 
 static shmt_status check_table(const shmt_storage* s) {
   const shmt__topic_table* table = s->data;
-  bool is_good = s->nbytes == sizeof *table && s->ctx != NULL && !(s->flags & SHMT_STORAGE_READ_ONLY) &&
+  bool is_good = s->nbytes == sizeof *table && s->ctx != NULL && !shmt__storage_has(s, SHMT_STORAGE_READ_ONLY) &&
                  table->magic == SHMT_TOPIC_MAGIC && table->version == SHMT_TOPIC_VERSION;
   if (is_good) {
     const shmt__topic_wish said = shmt__topic_wish_of(atomic_load_explicit(&table->said, memory_order_relaxed));

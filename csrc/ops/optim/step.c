@@ -195,7 +195,8 @@ static void step_piece(void* ctx, int64_t begin, int64_t end) {
 /* Is a parameter shared, and which way does this process go? */
 static step_walk walk_of(const shmt__step* s, int64_t n_elements) {
   const shmt_storage* const storage = s->lists[0].data[0]->storage;
-  const uint32_t number = storage != NULL && (storage->flags & SHMT_STORAGE_SHARED) ? shmt__sessions_own_number() : 0;
+  const bool is_shared = storage != NULL && shmt__storage_has(storage, SHMT_STORAGE_SHARED);
+  const uint32_t number = is_shared ? shmt__sessions_own_number() : 0;
   /* Multiples of the golden ratio, without their whole parts, are never close to each other. */
   const double place = (double)(number / 2) * 0.6180339887498949;
 

@@ -99,7 +99,7 @@ static shmt_status set_storage(shmt_tensor* self, shmt_storage* source, int64_t 
   }
   SHMT_REQUIRE(size.len == (stride.len < 0 ? 0 : stride.len), SHMT_E_RUNTIME,
                "mismatch in length of strides and shape: %" PRId64 " and %" PRId64, stride.len, size.len);
-  bool meta = (source->flags & SHMT_STORAGE_META) != 0;
+  bool meta = shmt__storage_has(source, SHMT_STORAGE_META);
   SHMT_REQUIRE(
       meta == shmt__tensor_is_meta(self), SHMT_E_RUNTIME,
       "Attempted to set the storage of a tensor on device \"%s\" to a storage on different device \"%s\".  This "

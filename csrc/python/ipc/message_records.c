@@ -70,7 +70,7 @@ void shmt__py_writer_finish(shmt__py_message_writer* w, bool is_quick) {
 static bool takes_storage(const shmt__py_message_writer* w, const shmt_storage* s) {
   if (w->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one is reserved for the data */
   if (s->nbytes == 0) return true;
-  if (s->allocator != &shmt__allocator_managed || s->flags & SHMT_STORAGE_READ_ONLY) return false;
+  if (s->allocator != &shmt__allocator_managed || shmt__storage_has(s, SHMT_STORAGE_READ_ONLY)) return false;
   const shmt__held_block* h = s->ctx;
   return (w->session == NULL || h->session == w->session) && h->generation != 0;
 }

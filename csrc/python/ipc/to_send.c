@@ -54,7 +54,7 @@ static shmt_status remember_copy(shmt_storage* original, shmt_storage* copy) {
 
 /* Must the bytes stay where they are? A read-only tensor would be writable in shared memory. */
 static bool stays(const shmt_storage* s) {
-  return s->nbytes > 0 && ((s->flags & SHMT_STORAGE_READ_ONLY) != 0 || shmt__py_is_seen_elsewhere(s));
+  return s->nbytes > 0 && (shmt__storage_has(s, SHMT_STORAGE_READ_ONLY) || shmt__py_is_seen_elsewhere(s));
 }
 
 static bool is_of_service(const shmt__session* session) { return session != NULL && session->key.is_service; }
@@ -68,7 +68,7 @@ shmt_status shmt__py_storage_for(shmt__session* session, uint64_t nbytes, int ho
 static bool is_in(const shmt_storage* s, const shmt__session* session) {
   const shmt__held_block* h = s->allocator == &shmt__allocator_managed ? s->ctx : NULL;
   return s->nbytes == 0 || (h != NULL && h->session == session && h->generation != 0 && h->map == NULL &&
-                            !(s->flags & SHMT_STORAGE_READ_ONLY));
+                            !shmt__storage_has(s, SHMT_STORAGE_READ_ONLY));
 }
 
 static shmt_status make_copy(const shmt_storage* s, shmt__session* session, shmt_storage** out) {

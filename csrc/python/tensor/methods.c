@@ -159,10 +159,10 @@ static PyObject* m_false(PyObject* self, PyObject* unused) {
 static PyObject* m_is_shared(PyObject* self, PyObject* unused) {
   shmt_tensor* t = shmt__py_tensor(self);
   (void)unused;
-  if (t->sparse == NULL) return PyBool_FromLong(t->storage->flags & SHMT_STORAGE_SHARED);
+  if (t->sparse == NULL) return PyBool_FromLong(shmt__storage_has(t->storage, SHMT_STORAGE_SHARED));
   const shmt_tensor* const parts[] = {t->sparse->compressed, t->sparse->indices, t->sparse->values};
   for (int i = 0; i < 3; i++)
-    if (parts[i] != NULL && !(parts[i]->storage->flags & SHMT_STORAGE_SHARED)) Py_RETURN_FALSE;
+    if (parts[i] != NULL && !shmt__storage_has(parts[i]->storage, SHMT_STORAGE_SHARED)) Py_RETURN_FALSE;
   Py_RETURN_TRUE;
 }
 static PyObject* m_is_inference(PyObject* self, PyObject* unused) {

@@ -38,7 +38,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   if (shmt__tensor_is_conj_neg(t))
     return refuse_export("a conj or neg view exports no buffer; use "
                          "tensor.resolve_conj().resolve_neg()");
-  bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
+  bool read_only = shmt__storage_has(t->storage, SHMT_STORAGE_READ_ONLY);
   if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)
     return refuse_export("the storage is read-only");
   bool contiguous = shmt__tensor_is_contiguous(t);

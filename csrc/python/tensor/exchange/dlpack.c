@@ -78,7 +78,7 @@ static exported* make_exported(const shmt_tensor* t, bool versioned, bool copied
     m->version.minor = 0;
     m->manager_ctx = e;
     m->deleter = delete_versioned;
-    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
+    m->flags = (shmt__storage_has(t->storage, SHMT_STORAGE_READ_ONLY) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
                (copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   } else {
     e->managed.plain.manager_ctx = e;
@@ -175,7 +175,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
   int versioned = wants_versioned(max_version);
   if (versioned < 0) return NULL;
-  if ((t->storage->flags & SHMT_STORAGE_READ_ONLY) && !versioned && copy != Py_True)
+  if (shmt__storage_has(t->storage, SHMT_STORAGE_READ_ONLY) && !versioned && copy != Py_True)
     return refuse("a read-only tensor can only be exported with DLPack version 1 or later");
   if (copy != Py_True) return export_tensor(t, versioned, false);
   SHMT_AUTO(shmt_tensor) copied = NULL;

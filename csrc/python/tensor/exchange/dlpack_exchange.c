@@ -74,7 +74,7 @@ static int managed_to_object(DLManagedTensorVersioned* managed, void** out) {
 static int view_from_object(void* object, DLTensor* out) {
   const shmt_tensor* t = exportable(object);
   if (t == NULL) return -1;
-  if (t->storage->flags & SHMT_STORAGE_READ_ONLY) {
+  if (shmt__storage_has(t->storage, SHMT_STORAGE_READ_ONLY)) {
     PyErr_SetString(PyExc_BufferError, "a view of a read-only tensor could not say so; ask for a managed tensor");
     return -1;
   }

@@ -102,7 +102,8 @@ bool shmt__py_is_seen_elsewhere(const shmt_storage* s) {
   const shmt_storage* whole = shmt__storage_whole(s);
   if (blob == NULL || shmt__storage_is_own_part(s)) return false;
   if (whole != NULL)
-    return (whole->flags & SHMT_STORAGE_SHARED) != 0 || atomic_load_explicit(&whole->refs, memory_order_acquire) > 1 ||
+    return shmt__storage_has(whole, SHMT_STORAGE_SHARED) ||
+           atomic_load_explicit(&whole->refs, memory_order_acquire) > 1 ||
            atomic_load_explicit(&whole->exports, memory_order_acquire) > 1 || shmt__py_is_seen_elsewhere(whole);
   if (blob->deleter != buffer_deleter) return true;
   const Py_buffer* view = blob->deleter_arg;
