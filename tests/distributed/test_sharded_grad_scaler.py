@@ -35,6 +35,7 @@ def _rank_without_gradients(rank: int, size: int) -> None:
     assert scaler.get_scale() == 2.0 and weight.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("body", [_infinity_on_one_rank, _rank_without_gradients])
 def test_ranks_agree(body: object) -> None:
     run(2, body)

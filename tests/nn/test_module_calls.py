@@ -48,6 +48,7 @@ class Scale(nn.Module):
 # --- what is in the way -------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_a_call_of_a_module_calls_forward_alone() -> None:
     scale, x = Scale(), T.ones(1)
     scale(x)

@@ -233,6 +233,7 @@ def call_with(name: str, args: list[Any], kwargs: dict[str, Any]) -> Callable[..
     return call
 
 
+@pytest.mark.check
 def test_table_of_torch_is_handed_over_as_in_torch() -> None:
     different, compared = {}, 0
     with warnings.catch_warnings():

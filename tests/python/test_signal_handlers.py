@@ -65,6 +65,7 @@ def fail() -> None:
     raise Alarm("of nobody's handler")
 
 
+@pytest.mark.check
 def test_errors_of_handlers_are_told_from_others() -> None:
     assert caught(interrupt, Alarm)[0]
     assert caught(convert, KeyError)[0]

@@ -54,6 +54,7 @@ _ALONE: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", _ALONE)
 def test_a_call_with_one_tensor_alone_has_the_defaults(name: str) -> None:
     alone, spelled = T.tensor([[1.5, -2.5], [3.0, 4.0]]), T.tensor([[1.5, -2.5], [3.0, 4.0]])

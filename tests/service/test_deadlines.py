@@ -317,6 +317,7 @@ def test_deadline_is_kept(service: Service, stormy: programs.Program, how: str, 
             assert time.monotonic() - begun_s < _TIMEOUT_S + _LATE_S
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("wait", "storm"),
     [

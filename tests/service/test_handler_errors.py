@@ -77,6 +77,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("what", CALLS)
 def test_error_of_a_handler_reaches_the_program(what: str) -> None:
     with pytest.raises(Alarm, match="of the program"):

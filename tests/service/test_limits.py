@@ -18,6 +18,7 @@ from shmtensor.service import Service
 _MANY = 600  # more than C takes at once
 
 
+@pytest.mark.check
 def test_many_messages_come_at_once(service: Service) -> None:
     jobs, topic = service.Queue("jobs"), service.Topic("frames", depth=_MANY)
     numbers = list(range(_MANY))

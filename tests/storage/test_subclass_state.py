@@ -136,6 +136,7 @@ def tensor_of(kind: type[Any]) -> Any:
     return st.tensor([1.0, 2.0]).as_subclass(kind)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [Plain, Slotted, SlottedTwice, SlottedBuffer])
 def test_attributes_survive(kind: type[Any], way: str) -> None:

@@ -73,6 +73,7 @@ def outcome(m: Any, call: Call, arguments: tuple[Any, ...]) -> tuple[str, str]:
     return "", f"{tuple(result.shape)} {result.tolist()}"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", CALLS)
 def test_errors_are_those_of_torch(name: str) -> None:
     torch = pytest.importorskip("torch")
