@@ -6,31 +6,15 @@ Hooks are in test_forward_hooks.py and test_backward_hooks.py, traces in tests/f
 from __future__ import annotations
 
 import inspect
-import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from python_calls import python_functions_in
 
 import shmtensor as T
 from shmtensor import fx, nn
-
-
-def python_functions_in(call: Callable[[], object]) -> list[str]:
-    """The names of the functions written in Python that run in a call, besides its own."""
-    seen: list[str] = []
-
-    def note(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is not call.__code__:
-            seen.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen
 
 
 class Scale(nn.Module):

@@ -6,43 +6,21 @@ is called here while a handler raises an error of just that class.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
+import alarms
 import pytest
+from alarms import Alarm, Interrupting, interrupt
 
 import shmtensor.multiprocessing as mp
 from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 
-SIGNAL = signal.SIGUSR1
-
-
-class Alarm(RuntimeError, ValueError, TypeError, AttributeError):
-    """Of every class that somebody catches."""
-
-
-def raise_alarm(number: int, frame: FrameType | None) -> None:
-    raise Alarm("of the program")
-
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    before = signal.signal(SIGNAL, raise_alarm)
-    yield
-    signal.signal(SIGNAL, before)
-
-
-def interrupt(*args: Any, **kwargs: Any) -> Any:
-    signal.raise_signal(SIGNAL)
-
-
-class Interrupting:
-    """A signal comes while it is pickled."""
-
-    def __reduce__(self) -> Any:
-        return interrupt()
+    with alarms.handled():
+        yield
 
 
 def caught(function: Callable[[], Any], kind: type[Exception]) -> tuple[bool, BaseException]:

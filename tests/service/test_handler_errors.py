@@ -7,51 +7,22 @@ from __future__ import annotations
 
 import base64
 import pickle
-import signal
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
+import alarms
 import pytest
+from alarms import Alarm, Interrupting, InterruptingLater, interrupt
 
 import shmtensor as st
 from shmtensor import nn
 from shmtensor.service import Service, _calls, _encoding, _messages, _modules
 
-SIGNAL = signal.SIGUSR1
-
-
-class Alarm(RuntimeError, ValueError, TypeError, AttributeError):
-    """Of every class that somebody catches."""
-
-
-def raise_alarm(number: int, frame: FrameType | None) -> None:
-    raise Alarm("of the program")
-
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    before = signal.signal(SIGNAL, raise_alarm)
-    yield
-    signal.signal(SIGNAL, before)
-
-
-def interrupt(*args: Any, **kwargs: Any) -> Any:
-    signal.raise_signal(SIGNAL)
-
-
-class Interrupting:
-    """A signal comes while it is pickled."""
-
-    def __reduce__(self) -> Any:
-        return interrupt()
-
-
-class InterruptingLater:
-    """A signal comes while it is unpickled."""
-
-    def __reduce__(self) -> Any:
-        return interrupt, ()
+    with alarms.handled():
+        yield
 
 
 class Late(Exception):
@@ -90,6 +61,15 @@ def test_published_value_that_is_read_as_a_signal_comes(monkeypatch: pytest.Monk
         _encoding.read(b"{}", [])
 
 
+def channel(service: Service, kind: str) -> tuple[Callable[[Any], object], Any]:
+    """What puts values into a queue or a topic, and who takes them as NumPy's."""
+    if kind == "queue":
+        queue = service.Queue("q", as_="numpy")
+        return queue.put, queue
+    topic = service.Topic("t")
+    return topic.publish, topic.subscribe(as_="numpy")
+
+
 def interrupt_at(call: int) -> Callable[[Any, Any], Any]:
     """`received`, with a signal at one of its calls."""
     calls = iter(range(100))
@@ -107,12 +87,7 @@ def interrupt_at(call: int) -> Callable[[Any, Any], Any]:
 def test_messages_that_are_shown_as_a_signal_comes_are_returned_later(
     kind: str, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kind == "queue":
-        taker: Any = service.Queue("q", as_="numpy")
-        put = taker.put
-    else:
-        topic = service.Topic("t")
-        put, taker = topic.publish, topic.subscribe(as_="numpy")
+    put, taker = channel(service, kind)
     for number in range(4):
         put([number])
     monkeypatch.setattr(_messages._libraries, "given", interrupt_at(2))
@@ -128,12 +103,7 @@ def test_messages_that_are_shown_as_a_signal_comes_are_returned_later(
 def test_value_that_the_library_cannot_show_takes_no_other_with_it(
     kind: str, service: Service
 ) -> None:
-    if kind == "queue":
-        taker: Any = service.Queue("q", as_="numpy")
-        put = taker.put
-    else:
-        topic = service.Topic("t")
-        put, taker = topic.publish, topic.subscribe(as_="numpy")
+    put, taker = channel(service, kind)
     for value in ([0], st.zeros(2, dtype=st.bfloat16), [2]):
         put(value)
     with pytest.raises(TypeError, match="NumPy has no dtype bfloat16"):
