@@ -5,17 +5,12 @@ is a client there and sends the reply back. Requests of a name are numbered, and
 of them are under way; more wait in the service, as for any busy server. A client that no longer
 waits is noticed here and its server told so. Nothing of an error is pickled: its class travels by
 name, and a built-in exception is made anew.
-
-Note [Calls that the network loses]
-When nothing is heard of the oldest call for a while, the other bridge is asked which calls it has.
-The question goes behind the requests, and the answer behind the replies. So a call that was sent
-before the question, and is neither in the answer nor answered, was lost on its way: the request or
-the reply. It fails. It is not sent again, as its server may have done the work.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -39,8 +34,6 @@ _MOST = 128
 _MOST_BYTES = 256 << 20
 _LOST = "the link to the other machine is lost: its bridge has gone, or cannot be reached"
 _NOBODY = "there is no link to the other machine yet"
-_LOST_ON_ITS_WAY = "the network has lost the request, or its reply"
-_ASK_S = 1.0  # how often, while nothing is heard of the oldest call
 
 #: Exceptions that are made anew from their text.
 _KNOWN: dict[str, type[Exception]] = {
@@ -83,9 +76,6 @@ class RemoteCallEndpoint(Endpoint):
         self._changed = free_in_child(Condition())  # guards all above and those under way
         self._under_way: dict[int, tuple[Request, int]] = {}  # with the bytes that were sent
         self._nbytes = 0
-        self._answered: set[int] = set()  # of those, whose reply waits here
-        self._missing: list[int] = []  # which the other bridge has not
-        self._oldest = 0  # at the last look
         self._replies = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
 
     def start(self) -> None:
@@ -97,18 +87,14 @@ class RemoteCallEndpoint(Endpoint):
     # --- requests ---
 
     def _send_requests(self) -> None:
-        looked_s = asked_s = time.monotonic()
+        looked_s = time.monotonic()
         while not self.is_stopped:
             taken = self._take() if self._has_room() else None
             if taken is not None:
                 self._send(taken)
             if time.monotonic() - looked_s >= SLICE_S:
                 self._give_up_unwanted()
-                self._fail_missing()
                 looked_s = time.monotonic()
-            if looked_s - asked_s >= _ASK_S:
-                self._ask_for_missing()
-                asked_s = looked_s
 
     def _has_room(self) -> bool:
         with self._changed:
@@ -158,38 +144,9 @@ class RemoteCallEndpoint(Endpoint):
                 header = _format.write_header("give_up", name=self.name, serial=serial)
                 self.place.link.send(header)
 
-    # --- Note [Calls that the network loses] ---
-
-    def _ask_for_missing(self) -> None:
-        with self._changed:
-            oldest = next(iter(self._under_way), 0)
-            is_same, self._oldest, upto = oldest == self._oldest, oldest, self._serial
-        if oldest and is_same:
-            self.place.link.send(_format.write_header("call_ask", name=self.name, upto=upto))
-
-    def _compare(self, frame: Frame) -> None:
-        there, upto = set(frame.header["serials"]), frame.header["upto"]
-        with self._changed:
-            self._missing = [
-                n
-                for n in self._under_way
-                if n <= upto and n not in there and n not in self._answered
-            ]
-
-    def _fail_missing(self) -> None:
-        with self._changed:
-            missing, self._missing = self._missing, []
-            missing = [n for n in missing if n not in self._answered]
-        for serial in missing:
-            request = self._taken(serial)
-            if request is not None:
-                self.counted.n_lost += 1
-                request.fail(ServerLostError(_LOST_ON_ITS_WAY))
-
     def _taken(self, serial: int) -> Request | None:
         """Return a request, which is then no longer under way; None: it is not."""
         with self._changed:
-            self._answered.discard(serial)
             request, nbytes = self._under_way.pop(serial, (None, 0))
             self._nbytes -= nbytes
             self.counted.n_under_way = len(self._under_way)
@@ -200,14 +157,11 @@ class RemoteCallEndpoint(Endpoint):
 
     def frames(self) -> dict[str, Callable[[Frame], None]]:
         """Return what takes replies."""
-        return {"reply": self._accept, "error": self._accept, "calls": self._compare}
+        return {"reply": self._accept, "error": self._accept}
 
     def _accept(self, frame: Frame) -> None:
         try:
             self._replies.put(frame)
-            with self._changed:
-                if frame.header["serial"] in self._under_way:
-                    self._answered.add(frame.header["serial"])
         except Damaged as error:
             request = self._taken(frame.header["serial"])
             if request is not None:
@@ -237,8 +191,6 @@ class RemoteCallEndpoint(Endpoint):
             self._is_up = False
             lost = [request for request, _ in self._under_way.values()]
             self._under_way.clear()
-            self._answered.clear()
-            self._missing.clear()
             self._nbytes = 0
             self.counted.n_under_way = 0
             self._changed.notify_all()
@@ -260,65 +212,27 @@ class CallEndpoint(Endpoint):
     def __init__(self, place: Place, name: str) -> None:
         super().__init__(place, name, "call")
         self._requests = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
-        self._changed = free_in_child(Condition())  # guards all that follows
+        self._lock = free_in_child(threading.Lock())
         self._under_way: dict[int, Future[Any]] = {}
-        self._here: set[int] = set()  # from when they come until their reply is sent
-        self._asked: int | None = None  # the number in the last question that has no answer yet
 
     def start(self) -> None:
         """Start the thread that calls."""
         self._client = self.place.service.Client(self.here)
         self.run(self._call_servers, "call-in")
-        self.run(self._answer_questions, "call-asked")
 
     def frames(self) -> dict[str, Callable[[Frame], None]]:
         """Return what takes requests."""
-        return {"call": self._accept, "give_up": self._give_up, "call_ask": self._note_question}
-
-    def _accept(self, frame: Frame) -> None:
-        serial = frame.header["serial"]
-        with self._changed:
-            self._here.add(serial)
-        try:
-            self._requests.put(frame)
-        except Damaged:
-            self._forget(serial)
-            raise
+        return {"call": self._requests.put, "give_up": self._give_up}
 
     def _call_servers(self) -> None:
         while (frame := self._requests.get()) is not None:
             serial = frame.header["serial"]
             if not self.used(frame, functools.partial(self._call, serial)):
                 self._send_error(serial, RemoteError(self.counted.last_error))
-                self._forget(serial)
-
-    def _forget(self, serial: int) -> None:
-        with self._changed:
-            self._here.discard(serial)
-
-    # --- Note [Calls that the network loses] ---
-
-    def _note_question(self, frame: Frame) -> None:
-        with self._changed:
-            self._asked = frame.header["upto"]
-            self._changed.notify_all()
-
-    def _answer_questions(self) -> None:
-        while True:
-            with self._changed:
-                wait_until(self._changed, lambda: self.is_stopped or self._asked is not None)
-                if self.is_stopped:
-                    return
-                upto, self._asked, here = self._asked, None, sorted(self._here)
-            self.place.link.send(
-                _format.write_header("calls", name=self.name, upto=upto, serials=here)
-            )
-
-    # --- calls ---
 
     def _call(self, serial: int, value: Any) -> None:
         future = self._client.submit(value)
-        with self._changed:
+        with self._lock:
             if len(self._under_way) >= 2 * _MOST or serial in self._under_way:
                 future.cancel()
                 raise Damaged(f"more than {len(self._under_way)} requests at once")
@@ -327,21 +241,15 @@ class CallEndpoint(Endpoint):
         future.add_done_callback(functools.partial(self._done, serial))
 
     def _give_up(self, frame: Frame) -> None:
-        with self._changed:
+        with self._lock:
             future = self._under_way.get(frame.header["serial"])
         if future is not None:
             future.cancel()
 
     def _done(self, serial: int, future: Future[Any]) -> None:
-        with self._changed:
+        with self._lock:
             self._under_way.pop(serial, None)
             self.counted.n_under_way = len(self._under_way)
-        try:
-            self._send_reply(serial, future)
-        finally:
-            self._forget(serial)
-
-    def _send_reply(self, serial: int, future: Future[Any]) -> None:
         if future.cancelled() or self.is_stopped:
             return
         error = future.exception()
@@ -374,7 +282,7 @@ class CallEndpoint(Endpoint):
 
     def down(self) -> None:
         """Nobody waits for these replies any more."""
-        with self._changed:
+        with self._lock:
             futures = list(self._under_way.values())
         for future in futures:
             future.cancel()
@@ -382,8 +290,6 @@ class CallEndpoint(Endpoint):
     def stop(self) -> None:
         """End the waits, and the calls."""
         super().stop()
-        with self._changed:
-            self._changed.notify_all()
         self._requests.stop()
         self.down()
         self._client.close()

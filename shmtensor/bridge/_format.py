@@ -45,7 +45,7 @@ __all__ = [
     "write_header",
 ]
 
-FORMAT = 3
+FORMAT = 2
 BYTE_ORDER = sys.byteorder
 _MAGIC = b"shmtbrg" + bytes([FORMAT])
 _HEAD = struct.Struct("<8sQQ")
@@ -54,7 +54,6 @@ MOST_HEADER = 1 << 20
 _MOST_TEXT = 1 << 16
 _MOST_NUMBER = (1 << 63) - 1
 _MOST_MESSAGES = 65536  # of a topic: depth and history
-_MOST_SERIALS = 4096  # of one header
 _UNIT = 16  # the largest element: where a sent part of a storage may begin
 
 
@@ -100,10 +99,6 @@ def _is_positions(value: Any) -> bool:
     )
 
 
-def _is_serials(value: Any) -> bool:
-    return type(value) is list and len(value) <= _MOST_SERIALS and all(_is_number(n) for n in value)
-
-
 def _is_settings(value: Any) -> bool:
     """Depth, history and overflow of a topic; None for what nobody has said."""
     if type(value) is not list or len(value) != 3:
@@ -140,9 +135,6 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     },
     "call": {"name": _is_name, "serial": _is_number},
     "give_up": {"name": _is_name, "serial": _is_number},
-    # "Which of my calls up to this one do you have?", behind them; and the answer, behind replies.
-    "call_ask": {"name": _is_name, "upto": _is_number},
-    "calls": {"name": _is_name, "upto": _is_number, "serials": _is_serials},
     "reply": {"name": _is_name, "serial": _is_number},
     "error": {
         "name": _is_name,

@@ -336,31 +336,6 @@ def test_calls_are_answered_there(services: Services) -> None:
         assert machines.named(pair.here.bridge, "double").n_under_way == 0
 
 
-@pytest.mark.parametrize("lost_kind", ["call", "reply"])
-def test_a_call_that_the_network_loses_fails(
-    services: Services, monkeypatch: pytest.MonkeyPatch, lost_kind: str
-) -> None:
-    send, lost = Link.send, []
-
-    def lossy(link: Link, header: bytes, payload: bytes = b"", urgent: bool = False) -> None:
-        found = json.loads(header)
-        if found["kind"] == lost_kind and found["serial"] == 2:
-            lost.append(found)
-        else:
-            send(link, header, payload, urgent)
-
-    here, there = services
-    with machines.pair(here, there, calls=("double",)) as pair, served(here, "double", _answer):
-        client = there.Client("double")
-        assert client.call(1, timeout=S) == 2
-        monkeypatch.setattr(Link, "send", lossy)
-        with pytest.raises(ServerLostError, match="the network has lost"):
-            client.call(2, timeout=S)
-        assert len(lost) == 1
-        assert client.call(3, timeout=S) == 6
-        assert machines.named(pair.there.bridge, "double").n_lost == 1
-
-
 def test_errors_of_the_server_are_raised_here(services: Services) -> None:
     here, there = services
     with machines.pair(here, there, calls=("double",)), served(here, "double", _answer):
