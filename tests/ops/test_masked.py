@@ -135,3 +135,11 @@ def test_median_leaves_out_nan() -> None:
     x = st.tensor([[3.0, math.nan, 1.0, 2.0]])
     assert st.masked.median(x, 1).tolist() == [2.0]
     assert st.masked.median(x, 1, mask=st.tensor([True, True, True, False])).tolist() == [1.0]
+
+
+def test_value_of_a_filled_tensor_may_be_complex_without_imaginary_part() -> None:
+    mask, x = st.tensor([True, False]), st.zeros(2)
+    assert x.masked_fill_(mask, st.tensor(2 + 0j)).tolist() == [2.0, 0.0]
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float"):
+        x.masked_fill_(mask, st.tensor(2 + 1j))
+    assert x.tolist() == [2.0, 0.0]

@@ -178,13 +178,7 @@ shmt_status shmt__normalize(shmt_tensor* self, shmt_scalar p, int64_t dim, doubl
       return SHMT_OK;
     }
   }
-  const int64_t at = dim < 0 ? dim + self->n_dims : dim;
-  /* The norm of one element is its size, also where its power is out of range. */
-  if (at >= 0 && at < self->n_dims && self->sizes[at] == 1 && shmt__dtype_category(self->dtype) >= 2 &&
-      shmt__scalar_to_double(p) != 0)
-    SHMT_TRY(shmt_op_abs(self, &length));
-  else
-    SHMT_TRY(shmt_op_linalg_vector_norm(self, p, SHMT_INTS(dim), true, SHMT_DTYPE_NONE, &length));
+  SHMT_TRY(shmt_op_linalg_vector_norm(self, p, SHMT_INTS(dim), true, SHMT_DTYPE_NONE, &length));
   SHMT_TRY(shmt_op_clamp_min(length, shmt__scalar_float(eps), &divisor));
   return shmt_op_div_Tensor(self, divisor, out);
 }

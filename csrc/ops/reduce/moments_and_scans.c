@@ -199,6 +199,13 @@ static shmt_status check_norm(const shmt_tensor* self, shmt_scalar ord, uint64_t
   return SHMT_OK;
 }
 
+/* Does each norm have one element? Then it is the element's size, also where its power is out of range. */
+static bool has_single_elements(const shmt_tensor* self, uint64_t mask) {
+  for (int d = 0; d < self->n_dims; d++)
+    if ((mask >> d & 1) && self->sizes[d] != 1) return false;
+  return true;
+}
+
 shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_ints dim,
                                      bool keepdim, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) input = NULL;
@@ -208,7 +215,8 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
   SHMT_TRY(check_norm(self, ord, mask, dtype));
   SHMT_TRY(shmt__check_out_dtype(*out, shmt__to_real_dtype(dtype == SHMT_DTYPE_NONE ? self->dtype : dtype)));
   SHMT_TRY(shmt__tensor_cast(self, dtype == SHMT_DTYPE_NONE ? self->dtype : dtype, &input));
-  const double p = shmt__scalar_to_double(ord);
+  const double given = shmt__scalar_to_double(ord);
+  const double p = given != 0 && has_single_elements(self, mask) ? INFINITY : given;
   const shmt__reduction r = {.name = "linalg_vector_norm",
                              .row = norm_row(p),
                              .mask = mask,

@@ -38,8 +38,10 @@ static PyObject* find_registered(PyObject* self, PyObject* name) {
   PyObject* own = PyObject_GenericGetDict(self, NULL);
   PyObject* found = NULL;
   for (int i = 0; own != NULL && found == NULL && i < N_REGISTRIES && !PyErr_Occurred(); i++) {
-    PyObject* registry = PyDict_GetItemWithError(own, names.registries[i]);
+    /* Kept: keys may be compared in Python, which may drop the registry. */
+    PyObject* registry = Py_XNewRef(PyDict_GetItemWithError(own, names.registries[i]));
     if (registry != NULL && is_plain_dict(registry)) found = Py_XNewRef(PyDict_GetItemWithError(registry, name));
+    Py_XDECREF(registry);
   }
   Py_XDECREF(own);
   return found;
