@@ -37,31 +37,37 @@ def is_one_client():
         time.sleep(0.05)
     return False
 
+def make_file():
+    file = tempfile.TemporaryFile()
+    file.write(b"the program's")
+    file.flush()
+    return (file,)
+
+def make_socket():
+    listener = socket.create_server(("127.0.0.1", 0))
+    ours = socket.create_connection(listener.getsockname())
+    theirs, _ = listener.accept()
+    listener.close()
+    theirs.setblocking(False)
+    ours.sendall(b"to the other end")
+    theirs.sendall(b"the program's")
+    return ours, theirs
+
 class Foreign:
     "The program's own file or connection in the place of each of some descriptors."
 
     def __init__(self, kind, at):
         self.kind, self.at, self.kept = kind, sorted(at), []
         at = [n for n in self.at if is_open(n)]
-        for n in at:
-            if kind == "closed":
-                os.close(n)
-            elif kind == "file":
-                file = tempfile.TemporaryFile()
-                file.write(b"the program's")
-                file.flush()
-                self.kept.append((n, file))
-                os.dup2(file.fileno(), n)
-            else:
-                listener = socket.create_server(("127.0.0.1", 0))
-                ours = socket.create_connection(listener.getsockname())
-                theirs, _ = listener.accept()
-                listener.close()
-                theirs.setblocking(False)
-                ours.sendall(b"to the other end")
-                theirs.sendall(b"the program's")
-                self.kept.append((n, ours, theirs))
-                os.dup2(ours.fileno(), n)
+        if kind == "closed":
+            for n in at:  # a pool may have closed it meanwhile, after it missed the first
+                os.closerange(n, n + 1)
+            return
+        # All are made first: none may get the number of one that a pool closes meanwhile.
+        make = make_file if kind == "file" else make_socket
+        self.kept += [(n, *make()) for n in at]
+        for n, ours, *_ in self.kept:
+            os.dup2(ours.fileno(), n)
 
     def numbers(self):
         "All numbers that are the program's now."
