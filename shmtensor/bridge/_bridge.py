@@ -259,16 +259,16 @@ class Bridge:
 
     # --- what the link tells: shmtensor.bridge._link.Listener ---
 
-    def chosen(self, partner: str) -> None:
-        """There is another partner."""
+    def begin_anew(self) -> None:
+        """There is another pairing."""
         for endpoint in self._endpoints:
-            endpoint.chosen()
+            endpoint.begin_anew()
 
-    def up(self, partner: str, received: list[list[str | int]]) -> None:
+    def up(self, to: str, received: list[list[str | int]]) -> None:
         """The link is up."""
         positions = _positions(received)
         for endpoint in self._endpoints:
-            endpoint.up(partner, *positions.get((endpoint.counted.kind, endpoint.name), (0, 0)))
+            endpoint.up(to, *positions.get((endpoint.counted.kind, endpoint.name), (0, 0)))
         self._tell(True)
 
     def is_stalled(self) -> bool:

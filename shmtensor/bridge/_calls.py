@@ -180,7 +180,7 @@ class RemoteCallEndpoint(Endpoint):
 
     # --- the link ---
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
         """Send requests."""
         with self._changed:
             self._is_up = self._was_up = True

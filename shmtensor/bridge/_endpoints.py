@@ -80,8 +80,8 @@ class Endpoint:
     def start(self) -> None:
         """Start the threads."""
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
-        """The link is up; the partner got so far with the stream of this name."""
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
+        """The link is up; frames go *to* there, and the partner got so far with those of here."""
 
     def is_stalled(self) -> bool:
         """Whether something is under way of which nothing was heard since the last call."""
@@ -93,8 +93,8 @@ class Endpoint:
     def down(self) -> None:
         """The link is down."""
 
-    def chosen(self) -> None:
-        """There is another partner."""
+    def begin_anew(self) -> None:
+        """There is another pairing: both ends of the stream begin with frame 1."""
 
     def acknowledged(self, seq: int, used: bool) -> None:
         """The partner has worked off the frames up to *seq*."""

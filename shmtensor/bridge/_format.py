@@ -45,7 +45,7 @@ __all__ = [
     "write_header",
 ]
 
-FORMAT = 2
+FORMAT = 3
 BYTE_ORDER = sys.byteorder
 _MAGIC = b"shmtbrg" + bytes([FORMAT])
 _HEAD = struct.Struct("<8sQQ")
@@ -113,13 +113,16 @@ def _is_settings(value: Any) -> bool:
 
 #: The fields of each kind of header, beside ``kind``, and what they must be.
 _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
-    # "I am there": whom it has chosen as its partner, and how far it got with that one's streams.
+    # "I am there": whom it has chosen as its partner, at which of its attempts, since which it has
+    # had no other and what it knows of that one's number, and how far it got with its streams.
     "hello": {
         "format": _is_number,
         "byte_order": _is_text,
         "chosen": lambda v: v == "" or is_id(v),
         "answers": lambda v: type(v) is bool,
         "attempt": _is_number,
+        "begun": lambda v: _is_number(v) and v > 0,
+        "knows": _is_number,
         "received": _is_positions,
     },
     # "How far are you?", behind all that was sent before; a hello is the answer.

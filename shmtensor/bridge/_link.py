@@ -11,6 +11,15 @@ agree. Frames go to the partner alone, and those of others are refused.
 A hello says how far the sender got with the streams of the one whom it has chosen. So a partner
 that comes back after a cut sends what did not arrive (`shmtensor/bridge/_streams.py`).
 
+Note [Pairings]
+The two may not agree on whether they were parted: one of them may have had another partner while
+the other waited for it. So each counts how often it has chosen, and its hellos say at which count
+it has `begun` with this partner. Two bridges and these two numbers are a pairing. Who hears
+another number than before lets all streams begin anew, in both directions, before it answers; and
+the link comes up with an answer to one's own number. All frames but hellos have both numbers in
+their key, and those of another pairing are refused. So the first frame of a stream is number 1 at
+both ends, and nothing that was on its way before can be taken for it.
+
 Threads: Zenoh calls `_on_sample` for each frame, one after the other. It checks the header and
 hands the frame to whoever waits for it, and never waits itself: the link's keep-alive messages
 come by the same way. Who comes and goes, and what they say, is worked off by a thread of its own,
@@ -72,13 +81,13 @@ class Frame:
 
 
 class Listener(Protocol):
-    """What a link tells. None of these calls waits, except `up` and `repair`."""
+    """What a link tells. None of these calls waits, except `up`, `repair` and `begin_anew`."""
 
-    def chosen(self, partner: str) -> None:
-        """There is another partner than the last one; streams of that begin anew."""
+    def begin_anew(self) -> None:
+        """There is another pairing: nothing of the streams has gone or come. The link is down."""
 
-    def up(self, partner: str, received: list[list[str | int]]) -> None:
-        """The link is up, and the partner has this of our streams."""
+    def up(self, to: str, received: list[list[str | int]]) -> None:
+        """The link is up. Frames of streams go *to* there, and the partner has this of them."""
 
     def is_stalled(self) -> bool:
         """Whether something is under way of which nothing was heard since the last call."""
@@ -165,6 +174,10 @@ class Link:
         self._last = ""
         # How often we chose; and which of its own attempts the partner was at, when last heard.
         self._attempt = self._heard = 0
+        # Note [Pairings]: our number, and the partner's, or 0 while it is not known.
+        self._begun = self._theirs = 0
+        # Where frames go, and the end of the keys of those that come; "" while there is no pairing.
+        self._to = self._from = ""
         self._thread = threading.Thread(target=self._work, name="shmtensor-link", daemon=True)
         self._is_closed = False
 
@@ -178,7 +191,7 @@ class Link:
         try:
             self._thread.start()
             self._frames = self._session.declare_subscriber(
-                f"{self._root}/{self._me}/*", self._on_sample
+                f"{self._root}/{self._me}/*/*", self._on_sample
             )
             alive = f"{self._root}/alive"
             liveliness = self._session.liveliness()
@@ -190,19 +203,23 @@ class Link:
 
     # --- sending ---
 
-    def send(self, header: bytes, payload: bytes = b"", urgent: bool = False) -> None:
+    def send(
+        self, header: bytes, payload: bytes = b"", urgent: bool = False, to: str | None = None
+    ) -> None:
         """Send a frame to the partner; without one, to nobody.
 
-        Waits while the network takes no more. *urgent* frames may overtake others.
+        Waits while the network takes no more. *urgent* frames may overtake others. With *to*, the
+        frame is of this pairing, whatever is there now.
         """
-        partner = self._chosen
-        if not partner or self._is_closed:
+        if to is None:
+            to = self._to
+        if not to or self._is_closed:
             return
         module = zenoh()
         priority = module.Priority.INTERACTIVE_HIGH if urgent else module.Priority.DATA
         try:
             self._session.put(
-                f"{self._root}/{partner}/{self._me}",
+                to,
                 payload,
                 attachment=header,
                 congestion_control=module.CongestionControl.BLOCK,
@@ -217,7 +234,7 @@ class Link:
 
     def _on_sample(self, sample: Any) -> None:
         try:
-            sender = str(sample.key_expr).rpartition("/")[2]
+            sender, pairing = str(sample.key_expr).split("/")[-2:]
             header = _header_of(sample)
             if not _format.is_id(sender):
                 raise Damaged(f"a frame of {sender!r:.80}")
@@ -225,6 +242,8 @@ class Link:
                 _check_hello(sender, header)
             elif sender != self._chosen:
                 raise Damaged(f"a frame of {sender}, which is not the partner")
+            elif f"{sender}/{pairing}" != self._from:
+                raise Damaged(f"a frame of {sender} as it was before, or of nobody")
             if header["kind"] in ("hello", "ask"):
                 nbytes = len(sample.attachment)
                 self._greetings.put(Greeting(header["kind"], sender, header, nbytes))
@@ -273,7 +292,7 @@ class Link:
 
     def _happened(self) -> None:
         if self._greetings.take_gone():
-            self._chosen = ""
+            self._chosen = self._to = self._from = ""
             self._set_down()
         if not self._chosen:
             self._choose()
@@ -290,10 +309,10 @@ class Link:
         chosen = self._greetings.choose(self._last)
         if not chosen:
             return
-        if chosen != self._last:
-            self._listener.chosen(chosen)
-        self._last = self._chosen = chosen
         self._attempt += 1
+        if chosen != self._last:
+            self._begun, self._theirs = self._attempt, 0
+        self._last = self._chosen = chosen
         self._say_hello(answers=False)
 
     def _say_hello(self, answers: bool) -> None:
@@ -304,33 +323,46 @@ class Link:
             chosen=self._chosen,
             answers=answers,
             attempt=self._attempt,
+            begun=self._begun,
+            knows=self._theirs,
             received=self._listener.received(),
         )
-        self.send(header, urgent=True)
+        self.send(header, urgent=True, to=f"{self._root}/{self._chosen}/{self._me}/hello")
 
     def _greeted(self, hello: dict[str, Any]) -> None:
-        is_new, self._heard = hello["attempt"] != self._heard, hello["attempt"]
-        if not self._status.is_up:
-            # An answer says that our frames reach it; its own first hello does not.
-            if hello["answers"]:
-                self._set_up(hello)
-        elif not hello["answers"]:
-            # It has lost the link and we have not: both begin again. Else it waits for our answer.
-            if is_new:
-                self._set_down()
-                self._set_up(hello)
-        elif hello["chosen"] == self._me:
-            self._listener.repair(hello["received"])  # the answer to an "ask"
-        if not hello["answers"]:
-            self._say_hello(answers=True)
-
-    def _set_up(self, hello: dict[str, Any]) -> None:
         if hello["chosen"] != self._me:
             return
+        self._pair(hello["begun"])
+        is_new, self._heard = hello["attempt"] != self._heard, hello["attempt"]
+        if not hello["answers"]:
+            if is_new:  # it has lost the link, if there was one
+                self._set_down()
+            self._say_hello(answers=True)
+            if is_new:  # what we said before may have come before it chose us
+                self._say_hello(answers=False)
+        elif hello["knows"] != self._begun:
+            return  # to what we said before we began with it
+        elif self._status.is_up:
+            self._listener.repair(hello["received"])  # the answer to an "ask"
+        else:
+            # Our frames reach it, as it answers.
+            self._set_up(hello)
+
+    def _pair(self, theirs: int) -> None:
+        """Note [Pairings]: the partner has begun with us at this number."""
+        if theirs != self._theirs:
+            self._set_down()
+            self._to = self._from = ""
+            self._listener.begin_anew()
+            self._theirs = theirs
+        self._to = f"{self._root}/{self._chosen}/{self._me}/{theirs}-{self._begun}"
+        self._from = f"{self._chosen}/{self._begun}-{theirs}"
+
+    def _set_up(self, hello: dict[str, Any]) -> None:
         self._status.partner = self._chosen
         self._status.n_ups += 1
         self._status.is_up = True
-        self._listener.up(self._chosen, hello["received"])
+        self._listener.up(self._to, hello["received"])
 
     def _set_down(self) -> None:
         if not self._status.is_up:

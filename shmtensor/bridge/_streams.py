@@ -9,8 +9,10 @@ every subscriber.
 
 Frames under way are kept. When nothing is heard of them, the partner is asked how far it is.
 After a cut, the partner's hello says which of them it has accepted; the others are sent again, in
-order. Another partner than before begins anew: what was under way then may have been used by the
-one that has ended or not, and counts as lost.
+order. A frame is accepted if it follows the last one: when the network has lost one between them,
+both are sent again. A stream begins anew with each pairing (Note [Pairings] in
+shmtensor/bridge/_link.py): what was under way then may have been used by the one that has ended or
+not, and counts as lost.
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ class Outbox:
         self._under_way: deque[_Sent] = deque()
         self._nbytes = 0
         self._seq = self._oldest = self._asked = 0
-        self._partner = ""
+        self._to = ""
         self._is_up = self._is_stopped = False
-        #: Grows when there is another partner, which has nothing of the stream yet.
+        #: Grows with each pairing, in which the partner has nothing of the stream yet.
         self.generation = 0
 
     def wait_for_room(self) -> bool:
@@ -84,7 +86,7 @@ class Outbox:
             self._status.n_sent += 1
             self._status.sent_bytes += len(payload)
             if goes_now:  # else `up` sends it
-                self._link.send(sent.header, sent.payload)
+                self._link.send(sent.header, sent.payload, to=self._to)
 
     def acknowledged(self, seq: int, used: bool) -> None:
         """The partner has worked off all frames up to *seq*."""
@@ -102,17 +104,15 @@ class Outbox:
             self._nbytes -= len(self._under_way.popleft().payload)
         self._status.n_under_way = len(self._under_way)
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
         """The link is up: send again what the partner has not accepted."""
         with self._sending:
             with self._changed:
-                if partner != self._partner:
-                    self._begin_anew()
-                    self._partner = partner
+                self._to = to
                 self._drop(min(worked_off, self._seq))
                 again = [sent for sent in self._under_way if sent.seq > accepted]
             for sent in again:
-                self._link.send(sent.header, sent.payload)
+                self._link.send(sent.header, sent.payload, to=to)
             self._status.n_resent += len(again)
             with self._changed:
                 self._is_up = True
@@ -137,14 +137,16 @@ class Outbox:
                 again = [s for s in self._under_way if accepted < s.seq <= self._asked]
                 self._changed.notify_all()
             for sent in again:
-                self._link.send(sent.header, sent.payload)
+                self._link.send(sent.header, sent.payload, to=self._to)
             self._status.n_resent += len(again)
 
-    def _begin_anew(self) -> None:
-        if self._partner:
+    def begin_anew(self) -> None:
+        """There is another pairing, and the link is down: frames are numbered from 1 again."""
+        with self._sending, self._changed:  # after a frame that is being sent
             self._status.n_lost += len(self._under_way)
             self._drop(self._seq)
-        self.generation += 1
+            self._seq = self._oldest = self._asked = 0
+            self.generation += 1
 
     def down(self) -> None:
         """The link is down: send nothing until it is up."""
@@ -223,6 +225,7 @@ class Incoming:
         self._inbox = Inbox(2 * most, 2 * (_MOST_BYTES + most_bytes))
         self._accepted = self._worked_off = 0
         self._generation = 0
+        self._to = ""
         self._lock = free_in_child(threading.Lock())
 
     @property
@@ -231,20 +234,21 @@ class Incoming:
         return self._accepted, self._worked_off
 
     def begin_anew(self) -> None:
-        """There is another partner; its frames begin with 1. What has come is still worked off."""
+        """There is another pairing; its frames begin with 1. What has come is still worked off."""
         with self._lock:
             self._accepted = self._worked_off = 0
+            self._to = ""
             self._generation += 1
 
     def put(self, frame: Frame) -> bool:
-        """Accept a frame; False: it has come before.
+        """Accept a frame; False: it has come before, or one before it has not.
 
         Raises:
             Damaged: Too many wait.
         """
         with self._lock:
             seq = frame.header["seq"]
-            if seq <= self._accepted:
+            if seq != self._accepted + 1:
                 return False
             frame.header["generation"] = self._generation
             self._inbox.put(frame)
@@ -261,14 +265,16 @@ class Incoming:
             if frame.header["generation"] != self._generation:
                 return
             seq = self._worked_off = frame.header["seq"]
-        self._link.send(self._acknowledgement(seq, used), urgent=True)
+            to = self._to
+        self._link.send(self._acknowledgement(seq, used), urgent=True, to=to)
 
-    def up(self) -> None:
+    def up(self, to: str) -> None:
         """The link is up: say again how far this got, as that may have been lost with the link."""
         with self._lock:
+            self._to = to
             seq = self._worked_off
         if seq:
-            self._link.send(self._acknowledgement(seq, True), urgent=True)
+            self._link.send(self._acknowledgement(seq, True), urgent=True, to=to)
 
     def stop(self) -> None:
         """End waits."""

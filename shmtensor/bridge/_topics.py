@@ -131,10 +131,10 @@ class TopicEndpoint(Endpoint):
 
     # --- the link ---
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
         """Send what waits."""
-        self._in.up()
-        self._out.up(partner, accepted, worked_off)
+        self._in.up(to)
+        self._out.up(to, accepted, worked_off)
 
     def is_stalled(self) -> bool:
         """Whether nothing was heard of what is under way."""
@@ -148,9 +148,10 @@ class TopicEndpoint(Endpoint):
         """Send nothing."""
         self._out.down()
 
-    def chosen(self) -> None:
-        """Expect frames from the first one on."""
+    def begin_anew(self) -> None:
+        """Number frames from the first one on, and expect them so."""
         self._in.begin_anew()
+        self._out.begin_anew()
 
     def acknowledged(self, seq: int, used: bool) -> None:
         """There is room for more."""

@@ -81,9 +81,13 @@ class ValueEndpoint(Endpoint):
         of = self.place.id
         return _format.write_header("value", name=self.name, seq=seq, of=of, version=version)
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
         """Send the newest version."""
-        self._out.up(partner, accepted, worked_off)
+        self._out.up(to, accepted, worked_off)
+
+    def begin_anew(self) -> None:
+        """Number frames from the first one on; the partner has no version."""
+        self._out.begin_anew()
 
     def is_stalled(self) -> bool:
         """Whether nothing was heard of what is under way."""
@@ -141,11 +145,11 @@ class RemoteValueEndpoint(Endpoint):
     def _publish_here(self, value: Any) -> None:
         self._published = self.place.service.publish(self.here, value)
 
-    def up(self, partner: str, accepted: int, worked_off: int) -> None:
+    def up(self, to: str, accepted: int, worked_off: int) -> None:
         """Say how far this got."""
-        self._in.up()
+        self._in.up(to)
 
-    def chosen(self) -> None:
+    def begin_anew(self) -> None:
         """Expect versions from the first frame on."""
         self._in.begin_anew()
 

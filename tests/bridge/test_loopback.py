@@ -205,12 +205,12 @@ def test_a_frame_that_the_network_loses_is_sent_again(
 ) -> None:
     send, lost = Link.send, []
 
-    def lossy(link: Link, header: bytes, payload: bytes = b"", urgent: bool = False) -> None:
+    def lossy(link: Link, header: bytes, *args: Any, **kwargs: Any) -> None:
         kind = json.loads(header)["kind"]
         if kind in ("topic", "ack") and lost.count(kind) < 2:
             lost.append(kind)
         else:
-            send(link, header, payload, urgent)
+            send(link, header, *args, **kwargs)
 
     with machines.pair(*services, topics=("frames",)) as pair:
         monkeypatch.setattr(Link, "send", lossy)
@@ -223,6 +223,63 @@ def test_a_frame_that_the_network_loses_is_sent_again(
         assert sorted(lost) == ["ack", "ack", "topic", "topic"]
         assert machines.named(pair.here.bridge, "frames").n_resent == 2
         assert machines.named(pair.there.bridge, "frames").n_received == 2
+
+
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_no_frame_is_taken_before_one_that_the_network_has_lost(
+    services: Services, monkeypatch: pytest.MonkeyPatch, n_before: int
+) -> None:
+    send, lost = Link.send, []
+
+    def lossy(link: Link, header: bytes, *args: Any, **kwargs: Any) -> None:
+        if json.loads(header)["kind"] == "topic" and not lost:
+            lost.append(header)
+        else:
+            send(link, header, *args, **kwargs)
+
+    with machines.pair(*services, topics=("frames",)) as pair:
+        here, there = pair.here.topic("frames"), services[1].Topic("frames")
+        with there.subscribe() as messages:
+            for n in range(n_before):
+                here.publish(n)
+                assert messages.get(S) == n
+            monkeypatch.setattr(Link, "send", lossy)
+            for n in range(4):
+                here.publish(n)
+            assert [messages.get(S) for _ in range(4)] == [0, 1, 2, 3]
+        waiting.until(lambda: machines.named(pair.here.bridge, "frames").n_under_way == 0)
+        assert machines.named(pair.here.bridge, "frames").n_lost == 0
+        assert machines.named(pair.there.bridge, "frames").n_received == n_before + 4
+
+
+def test_who_had_another_partner_meanwhile_begins_anew(services: Services) -> None:
+    """The one that was not told goes on with its streams where they were, unless it hears so."""
+    here, there = services
+    with machines.pair(here, there, topics=("out", "back")) as pair:
+        first, second = pair.here.bridge, pair.there.bridge
+        out, back = pair.here.topic("out"), pair.there.topic("back")
+        came, came_back = there.Topic("out").subscribe(), here.Topic("back").subscribe()
+
+        def send(n: int) -> None:
+            out.publish(n)
+            assert came.get(S) == n
+            back.publish(-n)
+            assert came_back.get(S) == -n
+
+        for n in range(3):
+            send(n)
+        link = second._link
+        # As if the network had shown it another one, while the first one did not notice anything.
+        link._greetings.goes(first.status().id)
+        assert second.wait_down(S)
+        link._last = "0" * 16
+        link._greetings.comes(first.status().id)
+        waiting.until(lambda: first.status().n_ups == second.status().n_ups == 2)
+        assert first.wait_up(S)
+        assert second.wait_up(S)
+        for n in range(3, 6):
+            send(n)
+        assert machines.named(first, "out").n_resent == 0
 
 
 def test_without_a_link_a_topic_keeps_what_its_depth_says(services: Services) -> None:
@@ -574,8 +631,13 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
                 f"shmtensor/bridge/{FORMAT}/default/alive/{partner}"
             )
 
-            def put(header: bytes | None, payload: bytes = b"", sender: str = partner) -> None:
-                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{sender}"
+            def put(
+                header: bytes | None,
+                payload: bytes = b"",
+                sender: str = partner,
+                pairing: str = "1-1",
+            ) -> None:
+                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{sender}/{pairing}"
                 stranger.put(
                     key,
                     payload,
@@ -585,7 +647,7 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
 
             def hello(**more: Any) -> bytes:
                 fields = {"format": FORMAT, "byte_order": "little", "chosen": me, "answers": False}
-                fields["attempt"] = 1
+                fields |= {"attempt": 1, "begun": 1, "knows": 1}
                 return write_header("hello", **{**fields, "received": [], **more})
 
             def message(seq: int) -> bytes:
@@ -596,6 +658,7 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
             waiting.until(lambda: bridge.status().n_damaged >= 1 or bridge.status().waiting == [])
             put(hello(format=9))
             put(hello(byte_order="big"))
+            put(hello(begun=0))
             put(hello())
 
             def is_up() -> bool:
@@ -612,13 +675,15 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
             put(write_header("value", name="frames", seq=1, of="x", version=1), encode(1, 1000))
             put(write_header("reply", name="f", serial=1), encode(1, 1000))
             before = machines.named(bridge, "frames").n_received
-            for seq, payload in enumerate((b"", b"\x80\x04K\x01.", encode(1, 1000)[:-1]), 5):
+            put(message(1), encode("of nobody", 1000), pairing="1-2")
+            for seq, payload in enumerate((b"", b"\x80\x04K\x01.", encode(1, 1000)[:-1]), 1):
                 put(message(seq), payload)
-            put(message(20), encode("good", 1000))
+            put(message(20), encode("others are missing", 1000))
+            put(message(4), encode("good", 1000))
             waiting.until(lambda: machines.named(bridge, "frames").n_received == before + 1)
             row = machines.named(bridge, "frames")
             assert row.n_damaged == 3
-            assert bridge.status().n_damaged >= 10
+            assert bridge.status().n_damaged >= 12
             assert bridge.status().is_up
             token.undeclare()
         assert topic.n_published == before + 1
@@ -654,6 +719,8 @@ def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
         chosen="",
         answers=False,
         attempt=1,
+        begun=1,
+        knows=0,
         received=[],
     )
     with first, zenoh.open(_configuration([address], [], None, 1 << 20)) as stranger:
@@ -661,7 +728,7 @@ def test_a_flood_of_greetings_is_bounded_and_the_link_comes_up(
 
         def flood(n: int) -> None:
             for i in range(n):
-                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{i:016x}"
+                key = f"shmtensor/bridge/{FORMAT}/default/{me}/{i:016x}/hello"
                 block = zenoh.CongestionControl.BLOCK
                 stranger.put(key, b"", attachment=header, congestion_control=block)
 
