@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* a * b, which may wrap: the byte stride of a dimension with at most one element, which no address uses. */
+/* a * b, which may wrap: the stride of a dimension with at most one element, which no address uses, say. */
 static inline int64_t shmt__wrap_mul_i64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 static inline bool shmt__mul_i64(int64_t a, int64_t b, int64_t* out) {

@@ -107,7 +107,7 @@ shmt_status shmt__iter_check_overlap(const shmt_iter* it, const shmt_tensor* out
 
 /* It may not overlap itself when the stride of each dim is larger than all that the dims with smaller strides span. */
 bool shmt__may_overlap_itself(const shmt_tensor* t) {
-  if (t->flags & SHMT_TENSOR_DENSE) return false;
+  if (t->flags & SHMT_TENSOR_DENSE || t->numel == 0) return false;
   for (int d = 0; d < t->n_dims; d++) {
     int64_t reach = 0;
     if (t->sizes[d] == 1) continue;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import signal
+import time
 import warnings
 from typing import Any
 
@@ -241,3 +244,93 @@ def test_arguments_may_have_any_names(name: str) -> None:
 
 def test_a_function_may_call_its_argument_call() -> None:
     assert T.jit.trace(lambda call: call + 1, T.ones(1))(T.ones(1)) == 2
+
+
+def test_whatever_a_trace_raises_is_a_runtime_error() -> None:
+    def checked(x: T.Tensor) -> T.Tensor:
+        T._assert(x.shape[-1] == 3, "not three")
+        return x[:, 2]
+
+    class Checked(nn.Module):
+        def forward(self, x: T.Tensor) -> T.Tensor:
+            return checked(x)
+
+    for program in (checked, Checked()):
+        trace = jit.trace(program, T.zeros(2, 3))
+        assert trace(T.ones(4, 3)).tolist() == [1, 1, 1, 1]
+        with pytest.raises(jit.Error, match="AssertionError: not three") as raised:
+            trace(T.ones(4, 2))
+        assert type(raised.value.__cause__) is AssertionError
+        with pytest.raises(RuntimeError):
+            trace(T.ones(3))
+
+
+def test_an_error_of_a_handler_comes_through_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(number: int, frame: Any) -> None:
+        raise TimeoutError("of the program")
+
+    trace = jit.trace(lambda x: T._assert(x.sum() > 0, "positive") or x + 1, T.ones(2))
+    before = signal.signal(signal.SIGUSR1, interrupted)
+    try:
+        monkeypatch.setattr(
+            T, "_assert", lambda *_: signal.raise_signal(signal.SIGUSR1) or time.sleep(1)
+        )
+        with pytest.raises(TimeoutError, match="of the program"):
+            trace(T.ones(2))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Branches(nn.Module):
+    def forward(self, x: T.Tensor) -> T.Tensor:
+        if x.shape[0] == 7:
+            return x.new_zeros(8)
+        return x
+
+
+def test_a_script_in_a_trace_keeps_its_branches() -> None:
+    class Parent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.child = copy.deepcopy(jit.script(Branches()))
+
+        def forward(self, x: T.Tensor) -> T.Tensor:
+            return self.child(x)
+
+    trace = jit.trace(Parent(), T.ones(7, 4))
+    assert trace(T.ones(7, 4)).tolist() == [0] * 8
+    assert trace(T.ones(5, 7)).tolist() == T.ones(5, 7).tolist()
+    inside = jit.trace(nn.Sequential(trace), T.ones(7, 4))
+    assert inside(T.ones(2, 2)).tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_branch_on_a_size_is_warned_of() -> None:
+    with pytest.warns(jit.TracerWarning, match="a Python boolean"):
+        trace = jit.trace(Branches(), T.ones(7, 4))
+    assert trace(T.ones(7, 4)).tolist() == [0] * 8
+
+
+def test_modules_that_the_program_does_not_register_are_traced_through() -> None:
+    layer = nn.Linear(2, 2)
+    layers = [Branches(), layer]
+
+    def function(x: T.Tensor) -> T.Tensor:
+        for each in layers:
+            x = each(x)
+        return x
+
+    class Holder(nn.Module):
+        def forward(self, x: T.Tensor) -> T.Tensor:
+            return function(x)
+
+    x = T.rand(3, 2)
+    with (
+        pytest.warns(jit.TracerWarning),
+        pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad"),
+    ):
+        jit.trace(function, x)
+    layer.requires_grad_(requires_grad=False)
+    for program in (function, Holder()):
+        with pytest.warns(jit.TracerWarning):
+            trace = jit.trace(program, T.ones(3, 2))
+        assert T.equal(trace(x), layer(x))

@@ -162,6 +162,32 @@ def test_sizes_of_an_empty_tensor_that_multiply_to_no_number_of_bytes(
         assert 0 in call(x).shape
 
 
+@pytest.mark.parametrize("shape", [(0, 2**62), (2**62, 0), (2**31, 2**31, 0), (0, 2**31, 2**31)])
+def test_an_empty_tensor_of_huge_sizes_has_no_entries(shape: tuple[int, ...]) -> None:
+    dense = T.empty(shape, dtype=T.complex64)
+    for sparse_dim in range(1, len(shape)):
+        sparse = dense.to_sparse(sparse_dim)
+        assert sparse.shape == shape
+        assert sparse._nnz() == 0
+        assert sparse.values().shape == (0, *shape[sparse_dim:])
+    assert dense.expand(1, *shape).shape == (1, *shape)
+
+
+@pytest.mark.parametrize("offset", [-(2**63), -2, 2**63 - 1])
+def test_a_tangent_is_not_viewed_outside_of_it(offset: int) -> None:
+    with pytest.raises(RuntimeError, match=r"out of bounds|from the first of them|offset"):
+        T.ops.aten._as_strided_tangent.default(T.zeros(4)[1:], [2], [1], offset)
+
+
+def test_strides_of_an_empty_view_may_be_any() -> None:
+    empty = T.empty(3, 0)
+    strides = [2**63 - 1, 2**62]
+    view = empty.as_strided((3, 0), strides)
+    assert view.new_zeros(()).expand(view.shape).add_(view).shape == (3, 0)
+    found = T.ops.aten._as_strided_forward.default(empty, strides, 0, [2, 0], [4, 1], 1)
+    assert found.shape == (2, 0)
+
+
 def test_sums_of_huge_meta_sizes_do_not_wrap() -> None:
     x = T.empty(2**63 - 1, dtype=T.int8, device="meta")
     assert (x + x).numel() == x.numel()

@@ -242,7 +242,7 @@ shmt_status shmt__impl_expand(shmt_tensor* self, shmt_ints size, bool implicit, 
     /* A dim of one element has no stride to keep. */
     int64_t stride = d >= 0              ? self->strides[d]
                      : self->n_dims == 0 ? 0
-                     : i + 1 < g.n_dims  ? g.sizes[i + 1] * g.strides[i + 1]
+                     : i + 1 < g.n_dims  ? shmt__wrap_mul_i64(g.sizes[i + 1], g.strides[i + 1])
                                          : 1;
     if (target == -1) {
       SHMT_REQUIRE(d >= 0, SHMT_E_RUNTIME,

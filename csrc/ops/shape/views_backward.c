@@ -123,10 +123,9 @@ static shmt_status check_geometry(shmt_ints sizes, shmt_ints strides, int64_t of
 /* Extends the range [*first, *end) to all elements that these sizes and strides reach. */
 static void find_span(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_t* first, int64_t* end) {
   int64_t last = offset;
-  for (int64_t d = 0; d < sizes.len; d++) {
-    if (sizes.data[d] == 0) return;
-    last += (sizes.data[d] - 1) * strides.data[d];
-  }
+  for (int64_t d = 0; d < sizes.len; d++)
+    if (sizes.data[d] == 0) return; /* first, as the others were not checked then */
+  for (int64_t d = 0; d < sizes.len; d++) last += (sizes.data[d] - 1) * strides.data[d];
   if (offset < *first) *first = offset;
   if (last + 1 > *end) *end = last + 1;
 }

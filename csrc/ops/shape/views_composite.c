@@ -1,5 +1,6 @@
 /* ops/shape/views_composite.c -- views made of other views: reshape, unflatten, movedim, real and imag. */
 #include "base/dtype.h"
+#include "base/overflow.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "storage/allocator.h"
@@ -71,11 +72,12 @@ shmt_status shmt__impl_as_strided(shmt_tensor* self, shmt_ints size, shmt_ints s
 
 shmt_status shmt__as_strided_tangent(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t offset,
                                      shmt_tensor** out) {
-  SHMT_REQUIRE(offset >= -self->offset, SHMT_E_RUNTIME,
-               "as_strided(): a tangent has no elements before those of its tensor, but the view begins %" PRId64
-               " before them",
-               -offset);
-  return shmt_op_as_strided(self, size, stride, (shmt_opt_int){self->offset + offset, true}, out);
+  int64_t begin;
+  SHMT_REQUIRE(shmt__add_i64(self->offset, offset, &begin) && begin >= 0, SHMT_E_RUNTIME,
+               "as_strided(): a tangent has no elements but those of its tensor, and the view begins %" PRId64
+               " elements from the first of them",
+               offset);
+  return shmt_op_as_strided(self, size, stride, (shmt_opt_int){begin, true}, out);
 }
 
 /* --- parts ----------------------------------------------------------------------------- */

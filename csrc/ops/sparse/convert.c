@@ -1,5 +1,6 @@
 /* ops/sparse/convert.c -- between layouts: dense from entries, entries from dense, coordinates from and to
  * compressed. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -102,6 +103,8 @@ static shmt_status nonzero_rows(shmt_tensor* dense, int sparse_dim, shmt_tensor*
   SHMT_AUTO(shmt_tensor) mask = NULL;
   SHMT_AUTO(shmt_tensor) any = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
+  if (dense->numel == 0) /* its sizes may have any product */
+    return shmt__tensor_empty(SHMT_INTS(0), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
   const int64_t rows = shmt__tensor_extent(dense, 0, sparse_dim),
                 width = shmt__tensor_extent(dense, sparse_dim, dense->n_dims);
   SHMT_TRY(
@@ -136,7 +139,8 @@ static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tens
   for (int64_t d = sparse_dim; d < self->n_dims; d++) sizes[1 + d - sparse_dim] = self->sizes[d];
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, 1 + self->n_dims - sparse_dim}, self->dtype, SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &values));
-  const int64_t row_bytes = shmt__tensor_extent(self, (int)sparse_dim, self->n_dims) * shmt__tensor_item_bytes(self);
+  const int64_t row_bytes =
+      shmt__wrap_mul_i64(shmt__tensor_extent(self, sparse_dim, self->n_dims), shmt__tensor_item_bytes(self));
   char* to = shmt__tensor_data(values);
   const char* from = shmt__tensor_data(dense);
   for (int64_t k = 0; k < n && row_bytes > 0; k++)
@@ -307,7 +311,8 @@ static shmt_status elements_at(shmt_tensor* self, const shmt_tensor* mask, shmt_
   const shmt_tensor* like = mask->sparse->values;
   SHMT_TRY(positions_of(mask, &wanted));
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(like), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
-  const int64_t row_bytes = shmt__tensor_extent(like, 1, like->n_dims) * shmt__tensor_item_bytes(self);
+  const int64_t row_bytes =
+      shmt__wrap_mul_i64(shmt__tensor_extent(like, 1, like->n_dims), shmt__tensor_item_bytes(self));
   char* to = shmt__tensor_data(values);
   if (row_bytes > 0 && wanted->numel > 0) {
     if (self->sparse) {

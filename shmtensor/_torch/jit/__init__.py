@@ -1,8 +1,9 @@
 """TorchScript's interface: marks are accepted, and functions run as they are.
 
 `script` returns what it is given, so code that scripts its functions for speed computes the same;
-it refuses what scripts have no meaning for. `trace` keeps what happens to examples, by `fx`. Files
-of scripts are not written and not read.
+it refuses what scripts have no meaning for. `trace` keeps what happens to examples, by `fx`, and
+calls modules that were given to `script` as they are. Files of scripts are not written and not
+read.
 
 Source:
     torch.jit.
@@ -46,13 +47,13 @@ from shmtensor._torch._jit_internal import (
 from shmtensor._torch._jit_internal import (
     unused as unused,
 )
-from shmtensor.errors import ShmTensorError
 from shmtensor.futures import Future as Future
 from shmtensor.nn import Module
 
 from . import _state as _state
 from . import _trace as _trace
 from . import frontend as frontend
+from ._trace import Error as Error
 from ._trace import ScriptFunction as ScriptFunction
 from ._trace import TracerWarning as TracerWarning
 
@@ -98,10 +99,6 @@ annotations: Any = import_module(f"{__name__}.annotations")  # type: ignore[no-r
 __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 
 
-class Error(ShmTensorError, RuntimeError):
-    """A script has raised. Nothing raises it here."""
-
-
 # --- what would be made --------------------------------------------------------------------------
 
 
@@ -138,12 +135,14 @@ class TopLevelTracedModule(TracedModule):
             if node.op == "get_attr" and node.target in vars(root):
                 self.__dict__[node.target] = vars(root)[node.target]
         _trace._keep_specs(self, graph)
+        _trace.mark_script(self)
         self.__dict__["graph"] = graph
         self._traced, self.code = _trace._function_from(graph)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the traced module did."""
-        return self._traced(self, *_trace._bound("forward", self._names, args, kwargs))
+        """Do what the traced module did; errors as of `ScriptFunction`."""
+        given = _trace._bound("forward", self._names, args, kwargs)
+        return _trace._run(self._traced, self, *given)
 
     def extra_repr(self) -> str:
         """Name the class of the traced module."""
@@ -199,6 +198,7 @@ def script(
             is_own = str(forward.__module__).startswith("shmtensor.")  # generated code has none
             if not is_own and not builtins.isinstance(obj, ScriptModule):
                 frontend.check_function(forward)
+        _trace.mark_script(obj)
     elif builtins.isinstance(obj, (FunctionType, MethodType)):
         function = inspect.unwrap(getattr(obj, "__func__", obj))
         if not is_ignored_fn(function):

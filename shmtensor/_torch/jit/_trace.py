@@ -12,20 +12,27 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import shmtensor
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._torch._jit_internal import tracing
+from shmtensor.errors import ShmTensorError
 from shmtensor.fx import _execution
 from shmtensor.fx._examples import ExampleProxy, ExampleTracer, copy_of, function_of
 from shmtensor.fx.graph import Graph, _PyTreeCodeGen
-from shmtensor.nn import Module
+from shmtensor.nn import Module, Parameter
 from shmtensor.random import fork_rng
 from shmtensor.utils import _pytree as pytree
 
-__all__ = ["TracerWarning", "traced_function", "traced_module"]
+__all__ = ["Error", "TracerWarning", "is_script", "mark_script", "traced_function", "traced_module"]
+
+
+class Error(ShmTensorError, RuntimeError):
+    """A trace has raised something else than a RuntimeError, which is the cause of this one."""
 
 
 class TracerWarning(Warning):
@@ -67,6 +74,52 @@ class _JitTracer(ExampleTracer):
             "incorrect: they are constants from now on"
         )
         warnings.warn(text, TracerWarning, stacklevel=_levels_to_program())
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        """Return whether the call of a module is a single step: also that of a script."""
+        return is_script(m) or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(self, m: Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        """Record the call of a module, or go into it, as into each that the root does not have."""
+        if (
+            m is not self.root
+            and self.submodule_paths is not None
+            and m not in self.submodule_paths
+        ):
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def create_arg(self, a: Any) -> Any:
+        """Return what stands for a value in the arguments of a node.
+
+        Raises:
+            RuntimeError: It requires grad, and the root does not have it.
+        """
+        is_tensor = type(a) is not ExampleProxy and isinstance(a, shmtensor.Tensor)
+        if is_tensor and not self._is_of_root(a):
+            if a.requires_grad:
+                raise RuntimeError(
+                    "Cannot insert a Tensor that requires grad as a constant. Consider making it "
+                    f"a parameter or input, or detaching the gradient\nTensor:\n{a}"
+                )
+            if isinstance(a, Parameter):
+                a = a.detach()
+        return super().create_arg(a)
+
+    def _is_of_root(self, tensor: shmtensor.Tensor) -> bool:
+        named = (self.root.named_parameters(), self.root.named_buffers())
+        return any(each is tensor for _, each in itertools.chain(*named))
+
+
+def mark_script(module: Module) -> None:
+    """Let traces call a module as it is: it may branch on what its arguments are."""
+    for each in module.modules():
+        each.__dict__["_is_script"] = True  # copies keep it
+
+
+def is_script(module: Module) -> bool:
+    """Return whether a module was marked."""
+    return "_is_script" in module.__dict__
 
 
 def _levels_to_program() -> int:
@@ -239,9 +292,10 @@ class ScriptFunction:
 
         Raises:
             RuntimeError: There are too few or too many arguments.
+            Error: The trace has raised something else than a RuntimeError.
         """
         given = _bound(self.name, self._names, args, kwargs)
-        return self._forward(self._root, *given)
+        return _run(self._forward, self._root, *given)
 
     def save(self, f: Any, **options: Any) -> None:
         """Raise NotImplementedError: there are no files of scripts."""
@@ -264,6 +318,18 @@ def _bound(name: str, names: list[str], args: Any, kwargs: dict[str, Any]) -> li
         if each not in given:
             raise RuntimeError(f"{name}() is missing value for argument '{each}'")
     return [given[each] for each in names]
+
+
+def _run(forward: Callable[..., Any], *args: Any) -> Any:
+    """Call what a trace has made. As in torch, whatever it raises is a RuntimeError."""
+    try:
+        return forward(*args)
+    except RuntimeError:
+        raise
+    except Exception as error:
+        raise_of_handler(error)
+        text = f"The trace has raised this:\n{type(error).__name__}: {error}"
+        raise Error(text) from error
 
 
 def _keep_specs(root: Any, graph: Graph) -> None:
