@@ -147,8 +147,8 @@ static inline bool shmt__same_sizes(const shmt_tensor* a, const shmt_tensor* b) 
 static inline bool shmt__same_strides(const shmt_tensor* a, const shmt_tensor* b) {
   return shmt__same_ints(shmt__tensor_strides(a), shmt__tensor_strides(b));
 }
-/* The product of the sizes of dims begin to end - 1. It wraps where the tensor has no elements and the sizes are huge; a
- * size of 0 among them gives 0. */
+/* The product of the sizes of dims begin to end - 1. It wraps where the tensor has no elements and the sizes are huge;
+ * a size of 0 among them gives 0. */
 static inline int64_t shmt__tensor_extent(const shmt_tensor* t, int64_t begin, int64_t end) {
   int64_t n = 1;
   for (int64_t d = begin; d < end; d++) n = shmt__wrap_mul_i64(n, t->sizes[d]);
