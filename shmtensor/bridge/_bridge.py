@@ -259,10 +259,10 @@ class Bridge:
 
     # --- what the link tells: shmtensor.bridge._link.Listener ---
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """There is another pairing."""
         for endpoint in self._endpoints:
-            endpoint.begin_anew()
+            endpoint.begin_anew(pairing)
 
     def up(self, to: str, received: list[list[str | int]]) -> None:
         """The link is up."""

@@ -93,7 +93,7 @@ class Endpoint:
     def down(self) -> None:
         """The link is down."""
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """There is another pairing: both ends of the stream begin with frame 1."""
 
     def acknowledged(self, seq: int, used: bool) -> None:

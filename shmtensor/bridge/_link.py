@@ -68,10 +68,11 @@ def zenoh() -> Any:
 
 
 class Frame:
-    """A frame that has come: its checked header, and Zenoh's payload."""
+    """A frame that has come: its checked header, Zenoh's payload, and the pairing it is of."""
 
-    def __init__(self, header: dict[str, Any], payload: Any) -> None:
+    def __init__(self, header: dict[str, Any], payload: Any, pairing: str) -> None:
         self.header = header
+        self.pairing = pairing
         self._payload = payload
         self.nbytes = len(payload)
 
@@ -83,7 +84,7 @@ class Frame:
 class Listener(Protocol):
     """What a link tells. None of these calls waits, except `up`, `repair` and `begin_anew`."""
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """There is another pairing: nothing of the streams has gone or come. The link is down."""
 
     def up(self, to: str, received: list[list[str | int]]) -> None:
@@ -249,7 +250,7 @@ class Link:
                 self._greetings.put(Greeting(header["kind"], sender, header, nbytes))
                 self._status.n_dropped = self._greetings.n_dropped
             else:
-                self._listener.frame(Frame(header, sample.payload))
+                self._listener.frame(Frame(header, sample.payload, pairing))
         except Damaged as error:
             self._count_damage(error)
         except BaseException as error:
@@ -311,7 +312,7 @@ class Link:
             return
         self._attempt += 1
         if chosen != self._last:
-            self._begun, self._theirs = self._attempt, 0
+            self._begun, self._theirs, self._heard = self._attempt, 0, 0
         self._last = self._chosen = chosen
         self._say_hello(answers=False)
 
@@ -350,13 +351,14 @@ class Link:
 
     def _pair(self, theirs: int) -> None:
         """Note [Pairings]: the partner has begun with us at this number."""
+        pairing = f"{self._begun}-{theirs}"
         if theirs != self._theirs:
             self._set_down()
             self._to = self._from = ""
-            self._listener.begin_anew()
+            self._listener.begin_anew(pairing)
             self._theirs = theirs
         self._to = f"{self._root}/{self._chosen}/{self._me}/{theirs}-{self._begun}"
-        self._from = f"{self._chosen}/{self._begun}-{theirs}"
+        self._from = f"{self._chosen}/{pairing}"
 
     def _set_up(self, hello: dict[str, Any]) -> None:
         self._status.partner = self._chosen

@@ -225,7 +225,7 @@ class Incoming:
         self._inbox = Inbox(2 * most, 2 * (_MOST_BYTES + most_bytes))
         self._accepted = self._worked_off = 0
         self._generation = 0
-        self._to = ""
+        self._to = self._pairing = ""
         self._lock = free_in_child(threading.Lock())
 
     @property
@@ -233,22 +233,22 @@ class Incoming:
         """The last frame that was accepted, and the last one that was worked off."""
         return self._accepted, self._worked_off
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """There is another pairing; its frames begin with 1. What has come is still worked off."""
         with self._lock:
             self._accepted = self._worked_off = 0
-            self._to = ""
+            self._to, self._pairing = "", pairing
             self._generation += 1
 
     def put(self, frame: Frame) -> bool:
-        """Accept a frame; False: it has come before, or one before it has not.
+        """Accept a frame; False: it has come before, or one before it has not, or all begin anew.
 
         Raises:
             Damaged: Too many wait.
         """
         with self._lock:
             seq = frame.header["seq"]
-            if seq != self._accepted + 1:
+            if seq != self._accepted + 1 or frame.pairing != self._pairing:
                 return False
             frame.header["generation"] = self._generation
             self._inbox.put(frame)

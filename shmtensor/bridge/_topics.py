@@ -148,9 +148,9 @@ class TopicEndpoint(Endpoint):
         """Send nothing."""
         self._out.down()
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """Number frames from the first one on, and expect them so."""
-        self._in.begin_anew()
+        self._in.begin_anew(pairing)
         self._out.begin_anew()
 
     def acknowledged(self, seq: int, used: bool) -> None:

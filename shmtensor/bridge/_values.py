@@ -85,7 +85,7 @@ class ValueEndpoint(Endpoint):
         """Send the newest version."""
         self._out.up(to, accepted, worked_off)
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """Number frames from the first one on; the partner has no version."""
         self._out.begin_anew()
 
@@ -149,9 +149,9 @@ class RemoteValueEndpoint(Endpoint):
         """Say how far this got."""
         self._in.up(to)
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, pairing: str) -> None:
         """Expect versions from the first frame on."""
-        self._in.begin_anew()
+        self._in.begin_anew(pairing)
 
     def position(self) -> tuple[str, int, int]:
         """Return how far the partner's versions are here."""
