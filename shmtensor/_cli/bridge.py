@@ -1,8 +1,8 @@
 """Forwards topics, values and calls between a service of this machine and one of another.
 
-One bridge runs on each machine; one of them listens, the other one connects, again and again
-while it must. Both name what they share. A line on standard output says when the link comes up
-and goes down.
+One bridge runs on each machine. One of them listens; the other connects, and tries again until it
+succeeds. Name on both what they share. A line on standard output says when the link comes up and
+goes down.
 
     here   shmtensor bridge --listen tcp/0.0.0.0:7447 --topic frames --value weights --call double
     there  shmtensor bridge --connect tcp/HERE:7447 --topic frames --remote-value weights
@@ -11,9 +11,8 @@ and goes down.
 With --status, it prints what the running bridges of a service have counted; with --metrics, the
 same in Prometheus's text format.
 
-Anybody who reaches the port can take part, unless Zenoh's own configuration says otherwise:
---config names a file with TLS, certificates and access control. Without it, use networks that you
-trust.
+Anybody who reaches the port can take part. To keep strangers out, give Zenoh a file with TLS,
+certificates or access control (--config). Without one, use only networks that you trust.
 
 exit status
   0    ended by SIGTERM or Ctrl-C; --status: all bridges have answered
@@ -29,22 +28,25 @@ import contextlib
 import queue
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from shmtensor._cli._common import add_json_argument, print_json, size_text, table
+from shmtensor._cli._common import add_json_argument, count, print_json, size_text, table
 from shmtensor._cli._services import add_service_arguments, service_of
 from shmtensor._cli.serve import nbytes as _nbytes
 from shmtensor.bridge import Bridge
 from shmtensor.bridge._bridge import MOST_BYTES, STATUS_PREFIX
 from shmtensor.bridge._counters import as_prometheus
-from shmtensor.errors import CallError, WaitTimeoutError
+from shmtensor.errors import CallError, ManagerError, WaitTimeoutError
 from shmtensor.inspect.processes import printable
 from shmtensor.service import Service
 
 SUMMARY = "forward topics, values and calls to another machine"
 
 _ANSWER_S = 5.0
+# A script, or systemd, starts `shmtensor serve` and the bridge side by side.
+_SERVICE_S = 3.0
 
 _NAMES = (
     ("topic", "a topic, in both directions"),
@@ -61,7 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_service_arguments(parser)
     where = parser.add_argument_group("the link")
-    for option, text in (("connect", "where the other one listens"), ("listen", "where to listen")):
+    for option, text in (
+        ("connect", "where the other bridge listens"),
+        ("listen", "where to listen"),
+    ):
         where.add_argument(
             f"--{option}",
             action="append",
@@ -76,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pair",
         default="default",
         metavar="NAME",
-        help="what both bridges have in common, where several pairs are in one Zenoh network "
+        help="name of this pair of bridges, the same on both, if one Zenoh network has several "
         "(default: %(default)s)",
     )
     where.add_argument(
@@ -90,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for option, text in _NAMES:
         names.add_argument(f"--{option}", action="append", default=[], metavar="NAME", help=text)
     names.add_argument(
-        "--prefix", default="", help="what all these names have in front on this machine only"
+        "--prefix", default="", help="put this before all these names, on this machine only"
     )
     looks = parser.add_argument_group("looking at running bridges")
     looks.add_argument("--status", action="store_true", help="print their counters, and end")
@@ -119,6 +124,22 @@ def _say(text: str) -> None:
     print(f"shmtensor: {text}", flush=True)
 
 
+def _join(service: Service) -> None:
+    """Join the service, which may be starting just now.
+
+    Raises:
+        ManagerError: It did not come, or refuses this process.
+    """
+    end_s = time.monotonic() + _SERVICE_S
+    while True:
+        try:
+            return service._handle.join(True)
+        except ManagerError:
+            if time.monotonic() > end_s:
+                raise
+        time.sleep(0.05)
+
+
 def _run(arguments: argparse.Namespace, service: Service) -> int:
     changes: queue.SimpleQueue[bool | None] = queue.SimpleQueue()
     bridge = Bridge(
@@ -138,6 +159,7 @@ def _run(arguments: argparse.Namespace, service: Service) -> int:
         max_bytes=arguments.max_bytes,
         on_change=changes.put,
     )
+    _join(service)
     with _signals_into(changes), bridge:
         _say(f"bridge {bridge.status().id} waits for its partner")
         while (is_up := changes.get()) is not None:
@@ -206,9 +228,8 @@ def _row(row: dict[str, Any]) -> list[object]:
 
 def _lines(status: dict[str, Any]) -> list[str]:
     link = f"up, to {status['partner']}" if status["is_up"] else "down"
-    lines = [
-        f"bridge {status['id']} (process {status['pid']}): {link}; came up {status['n_ups']} times"
-    ]
+    came_up = f"came up {count(status['n_ups'], 'time')}"
+    lines = [f"bridge {status['id']} (process {status['pid']}): {link}; {came_up}"]
     if status["waiting"] and not status["is_up"]:
         lines.append(f"  others are there, with other partners: {', '.join(status['waiting'])}")
     if status["n_damaged"]:

@@ -788,11 +788,11 @@ def test_greetings_that_wait_are_few_and_small() -> None:
 
 
 class Command:
-    """``shmtensor bridge``, whose lines are read."""
+    """A sub-command of ``shmtensor``, whose lines are read."""
 
     def __init__(self, run: type[service_programs.Program], *arguments: str) -> None:
         text = "import sys; from shmtensor._cli import main; sys.exit(main(sys.argv[1:]))"
-        self.program = run(text, "bridge", *arguments)
+        self.program = run(text, *arguments)
 
     def until(self, line: str) -> None:
         while self.program.line() != line:
@@ -811,7 +811,7 @@ def test_command_links_shows_its_status_and_ends(
     here, there = services
     address = machines.free_address()
     shared = ("--topic", "frames", "--value", "step", "--call", "f")
-    first = Command(run, "--service", here._name, "--listen", address, *shared)
+    first = Command(run, "bridge", "--service", here._name, "--listen", address, *shared)
     with Bridge(
         there, connect=address, topics=["frames"], remote_values=["step"], remote_calls=["f"]
     ):
@@ -834,6 +834,24 @@ def test_command_links_shows_its_status_and_ends(
         assert f"shmtensor_bridge_sent_total{{{labels}}} 1\n" in metrics
         assert first.end(number) == 0
     waiting.until(lambda: list(here.list()) == ["step"])
+
+
+def test_command_waits_for_a_service_that_is_starting(
+    run: type[service_programs.Program],
+) -> None:
+    text = """
+import sys
+from shmtensor._cli import bridge, main
+bridge._SERVICE_S = float(sys.argv.pop(1))
+print("begins", flush=True)
+sys.exit(main(sys.argv[1:]))
+"""
+    name = service_programs.unused_name()
+    address = machines.free_address()
+    program = run(text, str(S), "bridge", "-s", name, "--listen", address, "--topic", "frames")
+    assert program.line() == "begins"
+    Command(run, "serve", "--name", name)
+    assert program.line().endswith("waits for its partner")
 
 
 def test_command_needs_an_address_and_a_service(services: Services) -> None:
