@@ -18,8 +18,9 @@ columns
   HOLDS, ALONE, SLABS    bytes of the storages it uses, of those only it uses, of the slabs it owns
   MESSAGES, WAITING      messages in a queue and its bound, and "full" if whoever puts next waits;
                          messages that wait in processes for room
-  LAG, LOST, WAITING     of topics and servers, as in `shmtensor ls`
   PUT/S                  messages put into the queue each second since the last snapshot
+  NAME                   of a named queue, or of the server whose requests it holds
+  LAG, LOST, WAITING     of topics and servers, as in `shmtensor ls`
 
 exit status
   0    --count snapshots were shown
@@ -60,7 +61,7 @@ from shmtensor._cli._common import (
 )
 from shmtensor._cli._live import LiveView
 from shmtensor.inspect import Queue, Server, Session, Snapshot, Topic
-from shmtensor.inspect.processes import cpu_seconds
+from shmtensor.inspect.processes import cpu_seconds, printable
 
 SUMMARY = "show sessions and what processes hold, live"
 
@@ -148,9 +149,11 @@ def _values(session: Session, before: _Snapshots) -> dict[str, Any]:
         }
         for c in snapshot.clients
     ]
+    names = session.names_of_queues()
     row["queues"] = [
         {
             **asdict(queue),
+            "name": names.get(queue.block),
             "is_full": queue.is_full,
             "put_per_s": before.put_per_s(session, queue, now_s),
         }
@@ -221,10 +224,11 @@ def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
             f"{q['put_per_s']:.0f}",
             f"{size_text(q['used_bytes'])} of {size_text(q['capacity_bytes'])}",
             len(q["holders"]),
+            printable(q["name"] or ""),
         ]
         for q in queues
     ]
-    heads = [">QUEUE", ">MESSAGES", ">WAITING", ">PUT/S", ">BYTES", ">PROCESSES"]
+    heads = [">QUEUE", ">MESSAGES", ">WAITING", ">PUT/S", ">BYTES", ">PROCESSES", "NAME"]
     lines = table(heads, rows, indent="  ", width=width) if rows else []
     # A queue that has no room for what is put holds somebody up.
     return [

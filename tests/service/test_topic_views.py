@@ -122,6 +122,7 @@ def test_tools_show_topics_and_servers(
         rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
         assert rows[rows.index("TOPIC SUBSCRIBERS PUBLISHED LAG LOST") + 1] == "frames 1 3 2 of 2 1"
         assert rows[rows.index("SERVER WAITING REQUESTS") + 1] == "double 0 0"
+    assert rows[next(i for i, row in enumerate(rows) if "PUT/S" in row) + 1].endswith(" double")
     lines = as_prometheus(as_rows([session])).splitlines()
     labels = f'session="{session.name}",service="{service._name}",name='
     for line in (
