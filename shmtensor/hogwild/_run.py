@@ -106,7 +106,7 @@ def run(
 
     Raises:
         ValueError: An argument is out of its range, or the checkpoint is of another run.
-        TypeError: *data* is none of the above.
+        TypeError: *data* is none of the above, or *make_model* is a module.
         KeyboardInterrupt: Ctrl-C; a checkpoint is in *folder* then, and the text says so.
         RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died; the
             nodes could not begin.
@@ -117,6 +117,11 @@ def run(
         descent", 2011.
     """
     _check(workers, batch_size, epochs, steps, seconds, on_failure, view)
+    if isinstance(make_model, nn.Module):
+        raise TypeError(
+            "hogwild.run(): make_model must be a function that returns a module, got a "
+            f"{type(make_model).__name__} itself"
+        )
     if nodes is None:
         shards = Shards(data, batch_size, workers, seed)
     else:

@@ -196,6 +196,7 @@ def numpy_empty(
 
     Raises:
         TypeError: The dtype has objects.
+        ValueError: A size is negative.
         MemoryError: There is not enough shared memory.
     """
     import numpy as np
@@ -204,6 +205,8 @@ def numpy_empty(
     if wanted.hasobject:
         raise TypeError(f"numpy_empty(): objects cannot be in shared memory, got {wanted}")
     sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"numpy_empty(): sizes must not be negative, got {sizes}")
     n_bytes = wanted.itemsize
     for size in sizes:
         n_bytes *= size

@@ -338,7 +338,13 @@ def dtype_of(dtype: Any, library: Library) -> tuple[Any, Any]:
     name = _dtype_name(dtype)
     if library == "torch" and name not in DTYPES and isinstance(dtype, _torch().dtype):
         return DTYPES[_dtype_name(carrier_of(dtype))], name
-    return DTYPES.get(name) or _C.empty(0, dtype=dtype).dtype, None
+    try:
+        return DTYPES.get(name) or _C.empty(0, dtype=dtype).dtype, None
+    except TypeError:
+        raise TypeError(
+            "dtype must be a dtype such as shmtensor.uint8, numpy.uint8 or torch.uint8, "
+            f"got {dtype!r}"
+        ) from None
 
 
 def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:

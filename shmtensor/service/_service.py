@@ -227,6 +227,8 @@ class Service:
 
     @staticmethod
     def _check_name(name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"a name must be a str, got {type(name).__name__}")
         if not name or len(name.encode()) > 127 or "\0" in name:
             raise ValueError(f"a name must have 1 to 127 bytes, none of them 0; got {name!r}")
 

@@ -17,7 +17,7 @@ import hogwild_cases as cases
 import pytest
 
 import shmtensor as st
-from shmtensor import hogwild
+from shmtensor import hogwild, nn
 from shmtensor.utils.data import TensorDataset
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -222,6 +222,8 @@ def test_refused(options: dict[str, Any], text: str) -> None:
 def test_refused_data_and_no_end() -> None:
     with pytest.raises(TypeError, match="got int"):
         run(data=3)
+    with pytest.raises(TypeError, match="a function that returns a module, got a Linear itself"):
+        hogwild.run(nn.Linear(2, 1), cases.squared_error, cases.data(), steps=1)
     with pytest.raises(ValueError, match="one of epochs, steps and seconds"):
         hogwild.run(cases.make_model, cases.squared_error, cases.data())
 

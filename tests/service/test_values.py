@@ -155,6 +155,11 @@ def test_bad_names(service: Service, name: str) -> None:
         service.publish(name, 1)
 
 
+def test_names_that_are_no_text(service: Service) -> None:
+    with pytest.raises(TypeError, match="a name must be a str, got int"):
+        service.Topic(3)  # type: ignore[arg-type]
+
+
 def test_longest_name(service: Service) -> None:
     service.publish("x" * 127, 1)
     assert list(service.list()) == ["x" * 127]
