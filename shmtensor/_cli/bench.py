@@ -1,8 +1,8 @@
 """Measures queues, topics and calls on this machine, in a few seconds.
 
 It starts a service of its own and some processes, and ends them. All times are wall times between
-processes: other work on the machine lengthens them. Nothing is compared; for that there are the
-programs of the folder benchmarks/.
+processes: other work on the machine lengthens them. It compares with nothing; the programs in
+benchmarks/ do.
 
 rows
   queue, round trip   a tuple to another process and back, through two named queues

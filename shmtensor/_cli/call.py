@@ -1,18 +1,18 @@
 """Calls a server of a service with a JSON value, and prints the answer as JSON.
 
 Tensors in the answer are nested lists; one of more than 1000 elements is its dtype, shape and first
-elements. What JSON has no form for is printed as Python writes it, in a string.
+elements. Anything else that JSON cannot express is a string, as Python writes it.
 
     shmtensor call double '[1, 2, 3]' --timeout 5
 
-Of a service of your own, the answer can be a pickle, which runs code of the server.
+In your own service the answer may be a pickle; opening it runs the server's code.
 
 exit status
   0    the server has answered
   1    failed: there is no such service or server, or the value cannot be sent
   2    wrong usage, or the value is not JSON
   3    no answer came in --timeout seconds
-  4    the server was killed, or let go of the request
+  4    the server was killed, or dropped the request
   5    the server has answered with an error
   130  ended by Ctrl-C
 """

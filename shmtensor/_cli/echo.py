@@ -6,9 +6,9 @@ are escaped. A line is cut to the width of the terminal, or to 200 characters. W
 is the whole message; tensors of more than 1000 elements are their dtype, shape and first elements.
 
 When the command is too slow, it loses messages, and says on standard error how many. In a topic
-with overflow "block" it loses none, and publishers wait for it: for your terminal, if need be.
+with overflow "block" it loses none; then publishers wait for it, even for your terminal.
 
-Of a service of your own, messages can be pickles, which run code of whoever published them.
+In your own service messages may be pickles; opening one runs code of whoever published it.
 
 exit status
   0    --count messages were printed

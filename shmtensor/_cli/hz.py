@@ -1,7 +1,7 @@
 """Prints how often, and how much, is published in a topic of a service, every second.
 
-The command subscribes like any other program. When it is too slow, it loses messages; its rates are
-of those that arrived. In a topic with overflow "block" publishers wait for it.
+The command subscribes like any other program. When it is too slow, it loses messages, and its rates
+count only those that arrived. In a topic with overflow "block" publishers wait for it.
 
 columns
   MESSAGES/S  messages that arrived each second, over the last --window seconds

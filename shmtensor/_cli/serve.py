@@ -11,7 +11,7 @@ service alone: /metrics in Prometheus's text format, and /healthz without a toke
 exit status
   0  ended by SIGTERM or Ctrl-C
   1  failed: another one runs, or the socket cannot be bound
-  2  wrong usage, no address of this machine, or the port of --metrics is in use
+  2  wrong usage, the machine has no address --host, or the port of --metrics is in use
   3  there is not enough memory
   4  the manager could not start
 """
