@@ -10,6 +10,10 @@ worker is started, and everything else continues. The supervisor waits for all c
 at once, and never for the rest of a message. So a worker that is stopped or killed in the middle of
 a message blocks nobody.
 
+Note [User code on the pool's threads]
+Both threads run code of the user: iterators, pickling, unpickling, callbacks. Whatever that raises,
+also SystemExit, is the result of its own task, or is printed. The threads and other tasks go on.
+
 When one worker after the other ends before it is ready for work (for instance because the
 initializer fails), the group breaks and all tasks fail. Otherwise it would start workers forever.
 """
@@ -23,7 +27,7 @@ import selectors
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing import pool as _standard
 from multiprocessing import util
 from typing import Any, NamedTuple
@@ -39,6 +43,7 @@ from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
 from shmtensor.multiprocessing._children import Child, child_of, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
+from shmtensor.multiprocessing._worker import as_error
 from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["BrokenPoolError", "TaskQueue", "PoolWorkers", "WorkerLostError"]
@@ -318,15 +323,26 @@ class PoolWorkers:
     def _feed(self) -> None:
         """Take tasks from the queue and give them to workers. The feeder thread runs this."""
         for tasks, set_length in iter(self._taskqueue.get, None):
-            task = None
+            self._feed_all(tasks, set_length)
+            tasks = set_length = None
+            self._taskqueue.was_fed()
+
+    def _feed_all(self, tasks: Iterable[Any], set_length: Any) -> None:
+        task = None
+        try:
             for task in tasks:
                 if not self._offer(task):
-                    break
-            else:
-                if set_length:
-                    set_length(task[1] + 1 if task else 0)
-            task = tasks = set_length = None
-            self._taskqueue.was_fed()
+                    return
+        except BaseException as error:  # of the user's iterator; an Exception has become a task
+            if set_length is None:
+                raise
+            n = task[1] + 1 if task else 0
+            failure = as_error(error, "the iterator of the pool's tasks")
+            self._finish(set_length.__self__._job, n, (False, failure))
+            set_length(n + 1)
+        else:
+            if set_length:
+                set_length(task[1] + 1 if task else 0)
 
     def _send_now(self, task: tuple[Any, ...]) -> bool:
         """Send a task if a worker is idle and no task waits. False: the feeder is to do it."""
@@ -366,13 +382,19 @@ class PoolWorkers:
             return task
         try:
             return _Pickled((task[0], task[1]), self._dumps(task))
-        except Exception as error:
-            if came_from_handler(error):  # the caller hears of it, and never gets the result
+        except BaseException as error:
+            is_error = isinstance(error, Exception) and not came_from_handler(error)
+            if not is_error and not self._is_on_own_thread():
+                # The caller hears of it, and never gets the result.
                 with contextlib.suppress(KeyError):
                     del self._cache[task[0]]
                 raise
-            self._finish(task[0], task[1], (False, error))
+            self._finish(task[0], task[1], (False, as_error(error, "pickling a task of the pool")))
             return None
+
+    def _is_on_own_thread(self) -> bool:
+        """Whether no signal handler runs here: Note [User code on the pool's threads]."""
+        return threading.current_thread() in (self._feeder, self._supervisor)
 
     def _is_full(self) -> bool:
         return len(self._ready) >= self._max_ready or self._n_ready_bytes >= _MOST_READY_BYTES
@@ -415,8 +437,10 @@ class PoolWorkers:
             pending._pool = None
         try:
             pending._set(index, result)
-        except Exception:
+        except BaseException as error:
             # A callback failed. No thread may wait forever because of that.
+            if not isinstance(error, Exception) and not self._is_on_own_thread():
+                raise
             traceback.print_exc()
             self._cache.pop(job, None)
             event = getattr(pending, "_event", None)

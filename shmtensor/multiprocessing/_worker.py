@@ -89,12 +89,21 @@ def _starmap_chunk(args: Any) -> list[object]:
 
 
 def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
-    """Unpickle a worker's result. An error in that becomes the result."""
+    """Unpickle a worker's result, on a thread of the pool. An error in that becomes the result."""
     try:
         result: tuple[bool, Any] = pickle.loads(message)
         return result
-    except Exception as error:
-        return False, error
+    except BaseException as error:  # also the exit of a module that the pickle imports
+        return False, as_error(error, "unpickling the result of a task of the pool")
+
+
+def as_error(error: BaseException, what: str) -> Exception:
+    """Return what a task fails with: no SystemExit, which would end whoever wants its result."""
+    if isinstance(error, Exception):
+        return error
+    told = RuntimeError(f"{what} raised {error!r}")
+    told.__cause__ = error
+    return told
 
 
 require(_standard.__name__)  # every module of the pool needs this one

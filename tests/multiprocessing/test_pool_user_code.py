@@ -1,0 +1,104 @@
+"""What users' code raises on the threads of a pool is the result of its own task.
+
+Note [User code on the pool's threads] in shmtensor/multiprocessing/_pool_workers.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing.pool import Pool
+
+WAIT_S = 60  # against hangs; nothing here takes long
+
+
+class ExitsWhenPickled:
+    def __reduce__(self) -> Any:
+        sys.exit(5)
+
+
+class ExitsWhenUnpickled:
+    def __reduce__(self) -> Any:
+        return sys.exit, (5,)
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def exiting_result(_: Any) -> Any:
+    return ExitsWhenUnpickled()
+
+
+def one_and(error: BaseException) -> Iterator[int]:
+    yield 1
+    raise error
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with mp.get_context("fork").Pool(2) as made:
+        yield made
+        assert made.apply_async(same, (3,)).get(WAIT_S) == 3
+        assert made.map_async(same, [3, 4]).get(WAIT_S) == [3, 4]
+        assert list(made.imap(same, [3, 4])) == [3, 4]
+        made.close()
+        made.join()
+    made._pool.clear()
+
+
+EXITING: dict[str, Callable[[Pool], Any]] = {
+    "a callback": lambda p: p.apply_async(same, ([1, 2],), callback=sys.exit),
+    "a callback of a map": lambda p: p.map_async(same, [1, 2], callback=sys.exit),
+}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("what", EXITING)
+def test_callback_that_exits_costs_nobody_a_result(
+    what: str, pool: Pool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert EXITING[what](pool).get(WAIT_S) == [1, 2]
+
+
+def test_callback_of_an_error_that_exits(pool: Pool, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        pool.apply_async(int, ("x",), error_callback=sys.exit).get(WAIT_S)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
+@pytest.mark.parametrize("imap", ["imap", "imap_unordered"])
+def test_iterator_that_exits(imap: str, error: BaseException, pool: Pool) -> None:
+    results = getattr(pool, imap)(same, one_and(error))
+    seen: list[Any] = []
+    for _ in range(2):
+        try:
+            seen.append(results.next(WAIT_S))
+        except RuntimeError as told:
+            seen.append(told)
+    if imap == "imap_unordered":
+        seen.sort(key=lambda each: each != 1)
+    assert seen[0] == 1 and seen[1].__cause__ is error
+    assert "the iterator of the pool's tasks" in str(seen[1])
+    with pytest.raises(StopIteration):
+        results.next(WAIT_S)
+
+
+def test_task_whose_pickling_exits(pool: Pool) -> None:
+    with pytest.raises(RuntimeError, match=r"pickling a task of the pool raised SystemExit\(5\)"):
+        pool.map_async(same, [ExitsWhenPickled(), 2]).get(WAIT_S)
+    results = pool.imap(same, [ExitsWhenPickled(), 2])
+    with pytest.raises(RuntimeError, match=r"raised SystemExit\(5\)"):
+        results.next(WAIT_S)
+    assert results.next(WAIT_S) == 2
+
+
+def test_result_whose_unpickling_exits(pool: Pool) -> None:
+    with pytest.raises(RuntimeError, match=r"unpickling the result .* raised SystemExit\(5\)"):
+        pool.apply_async(exiting_result, (1,)).get(WAIT_S)
