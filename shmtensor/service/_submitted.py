@@ -1,10 +1,21 @@
-"""The calls of a client that are under way without a thread that waits for each."""
+"""The calls of a client that are under way without a thread that waits for each.
+
+Note [The reader never waits]
+One thread reads the replies of all calls, and the callbacks of their futures run on it. A callback
+may begin a call. If it waited there for a place among the calls, or for room at the servers, nobody
+would read the replies that make some. So calls that begin on this thread wait in a list. Whatever
+a callback raises, also SystemExit, ends neither the thread nor other calls.
+"""
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import logging
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import Future
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,33 +66,80 @@ class Submitted:
         self._serial = 0
         self._calls: dict[int, _Call] = {}
         self._words: set[int] = set()  # of their numbers
-        self._changed = free_in_child(Condition())  # guards the three above and the thread
+        self._later: collections.deque[_Call] = collections.deque()  # of callbacks: without a place
+        self._changed = free_in_child(Condition())  # guards the four above and the thread
         self._looked_s = 0.0  # when the thread looked after those that have no reply
         self._thread: threading.Thread | None = None
+        self._reader = 0  # the thread's ident, once it runs
         self._is_stopped = False
 
     def begin(self, packed: Any, timeout: float | None, retry: int) -> Future[Any]:
         """Begin a call; returns the future of its reply."""
         call = _Call(_Reply(self._named()), packed, deadline_of(timeout), timeout, retry)
-        self._put(call)
+        if threading.get_ident() == self._reader:
+            self._put_later(call)
+        else:
+            self._put(call)
         return call.future
 
     def _put(self, call: _Call) -> None:
         with self._changed:
+            self._check_open()
             while len(self._calls) >= _AT_ONCE:
                 if not self._changed.wait(left_until(call.deadline)):
                     raise self._named()._late(call.timeout)
-            serial = self._free_serial()
-            self._calls[serial] = call
+                self._check_open()
+            serial = self._add(call)
         try:
             self._start_thread()
-            self._line.begin(self._ring, call.packed, serial, left_until(call.deadline))
-        except Full:
-            self._end(serial)
-            raise self._named()._late(call.timeout) from None
+            self._send(call, serial)
         except BaseException:
             self._end(serial)
             raise
+
+    def _send(self, call: _Call, serial: int) -> None:
+        """Send a request; wait for room, unless the client is closed meanwhile."""
+        while True:
+            left = left_until(call.deadline)
+            is_last = left is not None and left <= _SLICE_S
+            try:
+                self._line.begin(self._ring, call.packed, serial, left if is_last else _SLICE_S)
+            except Full:
+                self._check_open()
+                if is_last:
+                    raise self._named()._late(call.timeout) from None
+            else:
+                if self._is_stopped:  # after `stop` has given the call up
+                    self._line.give_up(serial)
+                return
+
+    def _put_later(self, call: _Call) -> None:
+        """Begin a call on the thread that reads: Note [The reader never waits]."""
+        with self._changed:
+            self._check_open()
+            self._later.append(call._replace(is_sent=False))
+
+    def _place_later(self) -> None:
+        """Give their places to calls of callbacks, and send them if there is room."""
+        if not self._later:
+            return
+        placed: list[tuple[int, _Call]] = []
+        with self._changed:
+            while self._later and len(self._calls) < _AT_ONCE:
+                call = self._later.popleft()
+                placed.append((self._add(call), call))
+        for serial, call in placed:
+            self._again(serial, call)
+
+    def _add(self, call: _Call) -> int:
+        """Count a call among those under way; returns its number. The caller has the lock."""
+        serial = self._free_serial()
+        self._calls[serial] = call
+        return serial
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            self._named()._check_open()
 
     def _start_thread(self) -> None:
         with self._changed:
@@ -124,6 +182,7 @@ class Submitted:
             answer = None
         if answer is not None:
             self._finish(*answer)
+            self._place_later()
         # A server may send without end what nobody waits for.
         if answer is None or time.monotonic() - self._looked_s >= _SLICE_S:
             return self._look()
@@ -136,9 +195,11 @@ class Submitted:
         try:
             result = client._result(is_error, value)
         except BaseException as error:  # it is the result
-            call.future.set_exception(error)
+            with _callbacks():
+                call.future.set_exception(error)
         else:
-            call.future.set_result(result)
+            with _callbacks():
+                call.future.set_result(result)
 
     def _look(self) -> bool:
         now = self._looked_s = time.monotonic()
@@ -149,7 +210,18 @@ class Submitted:
                 self._fail(serial, self._named()._late(call.timeout))
             elif not call.is_sent or self._line.is_lost(serial):
                 self._again(serial, call)
-        return bool(self._calls) and not self._is_stopped
+        self._look_after_later(now)
+        return bool(self._calls or self._later) and not self._is_stopped
+
+    def _look_after_later(self, now: float) -> None:
+        with self._changed:
+            waiting = [call for call in self._later if not call.future.cancelled()]
+            late = [c for c in waiting if c.deadline is not None and now >= c.deadline]
+            self._later.clear()
+            self._later.extend(call for call in waiting if call not in late)
+        for call in late:
+            _fail(call, self._named()._late(call.timeout))
+        self._place_later()
 
     def _again(self, serial: int, call: _Call) -> None:
         """Send a lost request again, with its number. This thread must not wait for room."""
@@ -172,41 +244,73 @@ class Submitted:
 
     def _fail(self, serial: int, error: BaseException) -> None:
         call = self._end(serial)
-        if call is not None and call.future.set_running_or_notify_cancel():
-            call.future.set_exception(error)
+        if call is not None:
+            _fail(call, error)
 
     def fail_all(self, error: BaseException) -> None:
         """No reply can be read: let the calls fail that are under way."""
         for serial in list(self._calls):
             self._fail(serial, error)
+        with self._changed:
+            later = list(self._later)
+            self._later.clear()
+        for call in later:
+            _fail(call, error)
 
     def may_leave(self, idle_s: float) -> bool:
         """Whether the thread is to end, which has read no reply for so long."""
         with self._changed:
-            if not self._is_stopped and (self._calls or idle_s < _IDLE_S):
+            if not self._is_stopped and (self._calls or self._later or idle_s < _IDLE_S):
                 return False
-            self._thread = None
+            self._thread, self._reader = None, 0
             return True
 
     def stop(self) -> None:
-        """Cancel what waits."""
-        self._is_stopped = True
-        for serial in list(self._calls):
-            call = self._end(serial)
-            if call is not None:
-                call.future.cancel()
+        """Cancel what waits, and begin no more."""
+        with self._changed:
+            self._is_stopped = True
+            ended = [self._end(serial) for serial in list(self._calls)] + list(self._later)
+            self._later.clear()
+            self._changed.notify_all()
+        with contextlib.ExitStack() as all_of_them:  # whatever a callback raises
+            for call in ended:
+                if call is not None:
+                    all_of_them.callback(call.future.cancel)
+
+    def run_on_this_thread(self) -> None:
+        """Say that the calling thread reads the replies from now on."""
+        self._reader = threading.get_ident()
+
+
+def _fail(call: _Call, error: BaseException) -> None:
+    with _callbacks():
+        if call.future.set_running_or_notify_cancel():
+            call.future.set_exception(error)
+
+
+@contextlib.contextmanager
+def _callbacks() -> Iterator[None]:
+    """Report what is no Exception; the others are reported by the future itself."""
+    try:
+        yield
+    except BaseException:
+        logging.getLogger("concurrent.futures").exception("a callback has ended its thread's work")
 
 
 def _read(of: weakref.ref[Submitted]) -> None:
     """Read replies for as long as there are calls, or somebody who may begin one."""
     idle_since = time.monotonic()
+    submitted = of()
+    if submitted is not None:
+        submitted.run_on_this_thread()
+        del submitted
     while True:
         submitted = of()
         if submitted is None:
             return
         try:
             is_busy = submitted.read_once()
-        except Exception as error:  # a member has written over the line, the manager is gone, ...
+        except BaseException as error:  # a member has written over the line, the manager is gone
             submitted.fail_all(error)
             is_busy, idle_since = False, -_IDLE_S
         if is_busy:
