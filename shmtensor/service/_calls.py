@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import threading
@@ -113,10 +114,12 @@ class Server:
 
         Raises:
             queue.Empty: No request came in time.
-            ValueError: *max_batch* is less than 1, or the server is closed.
+            ValueError: *max_batch* is less than 1, *wait* is nan, or the server is closed.
         """
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, got {max_batch}")
+        if math.isnan(wait):  # before a request is taken, which an error would give up
+            raise ValueError("wait must be a number of seconds, got nan")
         deadline = None if timeout is None else deadline_of(timeout)
         taken: list[Request] = []
         while not taken:
@@ -142,7 +145,7 @@ class Server:
         return taken
 
     def _take_more(self, max_batch: int, wait: float, taken: list[Request]) -> None:
-        deadline = time.monotonic() + wait
+        deadline = deadline_of(wait)
         while (n := len(taken)) < max_batch:
             left = left_until(deadline)
             try:
@@ -166,14 +169,22 @@ class Server:
     def __iter__(self) -> Iterator[Request]:
         while not self._is_closed:
             try:
-                taken = self.take(timeout=_SLICE_S)
-            except Empty:
-                continue
+                taken = self.take()
+            except ValueError:
+                if self._is_closed:
+                    return
+                raise
             yield taken.pop()
 
     async def __aiter__(self) -> AsyncIterator[Request]:
         while not self._is_closed:
-            yield (await self.atake()).pop()
+            try:
+                taken = await self.atake()
+            except ValueError:
+                if self._is_closed:
+                    return
+                raise
+            yield taken.pop()
 
     def _waited_for(self) -> Any:
         self._check_open()
@@ -312,7 +323,7 @@ def _pickled(error: BaseException) -> bytes | None:
 def _unpickled(data: bytes) -> object:
     try:
         return pickle.loads(data)
-    except Exception as failure:  # a class that this program has not, ...
+    except (Exception, SystemExit) as failure:  # a class that this program has not, ...
         raise_of_handler(failure)
         return None
 
@@ -389,7 +400,7 @@ class Client:
         self._check_open()
         deadline = deadline_of(timeout)
         packed = self._ring.pack(value)
-        for _ in range(retry + 1):
+        for _ in range(max(retry, 0) + 1):
             answer = await self._ask_async(packed, deadline, timeout)
             if answer is not None:
                 return self._result(answer[1], answer[2])
@@ -416,7 +427,7 @@ class Client:
                 except Empty:
                     # A server that is lost makes nothing readable: look now and then.
                     slice_s = _SLICE_S if left is None else min(left, _SLICE_S)
-                    await _readable_within(line.fileno(), slice_s)
+                    await _readable(line.fileno(), slice_s)
                 if left == 0.0:
                     raise self._late(timeout)
         finally:
@@ -508,12 +519,3 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Client is opened by its name, it cannot be pickled")
-
-
-async def _readable_within(fd: int, timeout: float) -> None:
-    import asyncio
-
-    try:
-        await asyncio.wait_for(_readable(fd), timeout)
-    except asyncio.TimeoutError:
-        return

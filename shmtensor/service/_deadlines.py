@@ -7,9 +7,11 @@ import time
 
 __all__ = ["deadline_of", "left_until"]
 
+_FOREVER_S = 1e9  # as shmt__py_deadline_of in csrc/python/ipc/wait_call.c: nobody sees the end
+
 
 def deadline_of(timeout: float | None) -> float | None:
-    """Return when so many seconds from now have passed; None: never.
+    """Return when so many seconds from now have passed; None: never, nor in less than 30 years.
 
     Raises:
         ValueError: It is no number of seconds.
@@ -18,6 +20,8 @@ def deadline_of(timeout: float | None) -> float | None:
         return None
     if math.isnan(timeout):
         raise ValueError("timeout must be a number of seconds, got nan")
+    if timeout >= _FOREVER_S:
+        return None
     return time.monotonic() + max(timeout, 0.0)
 
 

@@ -11,6 +11,8 @@ import ctypes
 import functools
 import pickle
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, Full
@@ -232,6 +234,43 @@ def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> 
     assert queue.get() == "made"
     assert queue.get().tolist() == [1, 1]
     assert queue.get() == "last"
+
+
+class _Exiting:
+    """Unpickling it exits each time, as a program without a guard that is imported for a class."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, (5,)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("n", [1, 3])
+def test_message_whose_unpickling_exits_is_dropped_the_second_time(n: int) -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many([_Exiting(), "last"])
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            queue.get() if n == 1 else queue.get_many(n)
+    assert queue.get() == "last"
+    assert queue.empty()
+
+
+def test_message_whose_unpickling_exits_is_dropped_at_once_where_no_handler_runs() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many([_Exiting(), "last"])
+    seen: list[object] = []
+
+    def get_twice() -> None:
+        for _ in range(2):
+            try:
+                seen.append(queue.get(timeout=HANG_S))
+            except SystemExit as error:
+                seen.append(error.code)
+
+    thread = threading.Thread(target=get_twice)
+    thread.start()
+    thread.join(HANG_S)
+    assert seen == [5, "last"]
 
 
 class TimedOut(Exception):

@@ -13,7 +13,9 @@ import queue
 import random
 import select
 import signal
+import sys
 import time
+from typing import Any
 
 import pytest
 import service_programs as programs
@@ -281,6 +283,29 @@ def test_dead_letters(service: Service) -> None:
     assert (view.n_unacknowledged, view.n_dead_letters) == (1, 1)
     assert any("1, 1 dead" in line for line in queue_lines(session, session.snapshot()))
     keep.ack()
+
+
+class _Exiting:
+    """Unpickling it exits, as a program without a guard does that is imported for its classes."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, (5,)
+
+
+@pytest.mark.parametrize("max_deliveries", [0, 2])
+def test_message_that_ends_its_takers_ends_two(service: Service, max_deliveries: int) -> None:
+    jobs = service.Queue("jobs", max_deliveries=max_deliveries)
+    jobs.put(_Exiting())
+    jobs.put(1)
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            jobs.get(ack=True)
+    job = jobs.get(timeout=programs.WAIT_S, ack=True)
+    assert (job.value, job.deliveries) == (1, 1)
+    job.ack()
+    assert jobs.n_unacknowledged == 0 and jobs.qsize() == 0
+    jobs.join()
+    assert jobs.n_dead_letters == (1 if max_deliveries else 0)
 
 
 def test_child_does_not_own_its_parents_delivery(service: Service) -> None:

@@ -226,6 +226,51 @@ def test_one_answer(service: Service) -> None:
     assert seen == ["<Request to 'own', answered>"]
 
 
+class _Slow:
+    """Pickling it runs a function first."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        self._first = first
+
+    def __reduce__(self) -> Any:
+        self._first()
+        return int, (7,)
+
+
+@pytest.mark.parametrize("answer", ["reply", "fail"])
+def test_one_answer_while_another_is_pickled(service: Service, answer: str) -> None:
+    """Whoever answers first has the request, also while its value is pickled."""
+    server, client = service.Server("s"), service.Client("s")
+    future = client.submit(1)
+    request = server.take().pop()
+
+    def answer_again() -> None:
+        with pytest.raises(RuntimeError, match="a request was answered before"):
+            getattr(request, answer)("late")
+
+    assert request.reply(_Slow(answer_again))
+    assert future.result(programs.WAIT_S) == 7
+
+
+def test_request_is_open_after_an_answer_that_cannot_be_pickled(service: Service) -> None:
+    server, client = service.Server("s"), service.Client("s")
+    future = client.submit(1)
+    request = server.take().pop()
+    with pytest.raises(ZeroDivisionError):
+        request.reply(_Slow(lambda: 1 / 0))
+    assert request.is_wanted and request.reply(2) and future.result(programs.WAIT_S) == 2
+
+
+def test_bad_waits_take_no_request(service: Service) -> None:
+    server, client = service.Server("s"), service.Client("s")
+    future = client.submit(1)
+    for wait, error in ((float("nan"), ValueError), (None, TypeError), ("1", TypeError)):
+        with pytest.raises(error):
+            server.take(2, wait=wait)  # type: ignore[arg-type]
+    server.take().pop().reply(2)
+    assert future.result(programs.WAIT_S) == 2
+
+
 def test_late_answers_are_of_no_use(service: Service) -> None:
     server, client = service.Server("own"), service.Client("own")
     with pytest.raises(WaitTimeoutError):

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import base64
 import pickle
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import alarms
 import pytest
+import service_programs as programs
+import waiting
 from alarms import Alarm, Interrupting, InterruptingLater, interrupt
 
 import shmtensor as st
 from shmtensor import nn
+from shmtensor.errors import ServerLostError
 from shmtensor.service import Service, _calls, _encoding, _messages, _modules
 
 
@@ -97,6 +101,26 @@ def test_messages_that_are_shown_as_a_signal_comes_are_returned_later(
     with pytest.raises(Alarm, match="of the program"):
         taker.get(timeout=5)
     assert [taker.get(timeout=5) for _ in range(4)] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("error", [Alarm, KeyboardInterrupt])
+def test_request_that_is_unpickled_as_a_signal_comes(
+    n: int, error: type[BaseException], service: Service
+) -> None:
+    """The server gets the error, and the clients learn that it let go of what it had taken."""
+    server, client = service.Server("s"), service.Client("s")
+    if error is KeyboardInterrupt:
+        signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    futures = [client.submit(value) for value in [InterruptingLater(), [1], [2]][:n]]
+    waiting.until(lambda: server.qsize() == n)
+    with pytest.raises(error):
+        server.take(n)
+    for future in futures:
+        with pytest.raises(ServerLostError):
+            future.result(programs.WAIT_S)
+    assert server.qsize() == 0
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])

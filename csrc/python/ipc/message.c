@@ -2,6 +2,7 @@
 #include "python/ipc/message.h"
 
 #include "ipc/handle/share.h"
+#include "os/process.h"
 #include "python/gil.h"
 #include "python/ipc/message_records.h"
 #include "python/ipc/plain_objects.h"
@@ -38,15 +39,19 @@ static PyObject *name_dump, *name_clear_memo; /* owned */
 PyObject* shmt__py_empty(void) { return registered.empty; }
 PyObject* shmt__py_full(void) { return registered.full; }
 
-bool shmt__py_is_interrupted(void) {
-  if (!PyErr_Occurred()) return false;
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) return true; /* errors are subclasses of it */
+/* Is this the thread on which CPython runs handlers? */
+static bool on_main_thread(void) { return shmt__os_thread_id() == shmt__os_pid(); }
+
+shmt__py_fault shmt__py_fault_now(void) {
+  if (!PyErr_Occurred()) return SHMT_PY_OF_MESSAGE;
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return SHMT_PY_OF_HANDLER; /* of the one that is built in */
+  const bool is_error = PyErr_ExceptionMatches(PyExc_Exception); /* errors are subclasses of it */
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   if (trace != NULL) PyException_SetTraceback(value, trace);
   PyObject* answer = PyObject_CallOneArg(registered.came_from_handler, value);
-  bool is_interrupted = answer != Py_False;
+  const bool is_of_handler = answer != Py_False;
   if (answer != NULL) {
     PyErr_Restore(type, value, trace);
   } else { /* another handler has raised, just now */
@@ -55,7 +60,8 @@ bool shmt__py_is_interrupted(void) {
     Py_XDECREF(trace);
   }
   Py_XDECREF(answer);
-  return is_interrupted;
+  if (is_of_handler) return SHMT_PY_OF_HANDLER;
+  return is_error || !on_main_thread() ? SHMT_PY_OF_MESSAGE : SHMT_PY_OF_EITHER;
 }
 
 /* --- the packed message type --- */

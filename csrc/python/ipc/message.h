@@ -49,9 +49,13 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
-/* Was the exception that is set raised to interrupt us, by a signal's handler? Then what was read may be good. False:
- * it is an error, or none is set. */
-bool shmt__py_is_interrupted(void);
+/* Whose is the exception that is set while a message is read? */
+typedef enum shmt__py_fault {
+  SHMT_PY_OF_MESSAGE, /* the message is bad; or no exception is set */
+  SHMT_PY_OF_HANDLER, /* a signal's handler raised it to interrupt us, and the message may be good */
+  SHMT_PY_OF_EITHER,  /* it is no Exception, and may come from a handler that cannot be found */
+} shmt__py_fault;
+shmt__py_fault shmt__py_fault_now(void);
 
 int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);

@@ -29,13 +29,18 @@ static shmt__ring_result call_put(shmt__py_wait_call* w, uint64_t deadline_ns) {
   ring_call* c = (ring_call*)w;
   return shmt__ring_put(c->ring, c->message, w->flags, deadline_ns);
 }
+/* Has another thread closed a subscription that this one waits for? */
+static bool has_ended(const ring_call* c) {
+  return c->ring->is_bare && *(const volatile uint32_t*)c->ended & SHMT_RING_NO_GET;
+}
 static shmt__ring_result call_get(shmt__py_wait_call* w, uint64_t deadline_ns) {
   ring_call* c = (ring_call*)w;
-  if (c->ring->is_bare && *(const volatile uint32_t*)c->ended & SHMT_RING_NO_GET) return SHMT_RING_ALONE;
+  if (has_ended(c)) return SHMT_RING_ALONE;
   return shmt__ring_get(c->ring, c->received, c->n_max, &c->n_got, deadline_ns);
 }
 static shmt__ring_result call_poll(shmt__py_wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_poll(((ring_call*)w)->ring, deadline_ns);
+  ring_call* c = (ring_call*)w;
+  return has_ended(c) ? SHMT_RING_ALONE : shmt__ring_poll(c->ring, deadline_ns);
 }
 static shmt__ring_result call_join(shmt__py_wait_call* w, uint64_t deadline_ns) {
   return shmt__ring_join(((ring_call*)w)->ring, deadline_ns);
@@ -298,7 +303,7 @@ static PyObject* ring_poll(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
   if (!shmt__py_deadline_of(timeout, &deadline_ns)) return NULL;
   if (shmt__py_ring_has_kept((shmt__py_ring*)self)) Py_RETURN_TRUE;
-  ring_call c = {.base.call = call_poll, .ring = ((shmt__py_ring*)self)->ring};
+  ring_call c = {.base.call = call_poll, .ring = ((shmt__py_ring*)self)->ring, .ended = &((shmt__py_ring*)self)->ended};
   shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) Py_RETURN_TRUE; /* get will not wait */
   if (result == SHMT_RING_EMPTY) Py_RETURN_FALSE;

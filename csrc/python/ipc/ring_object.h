@@ -19,9 +19,12 @@
  *     returned as a number, as by os.open: an exception leaves it open, in this process alone.
  *
  * An exception while a message is unpickled may be the message's fault, or come from a handler. It is a handler's when
- * it is no Exception, or when the code of a handler that is set now is in its traceback, or in that of what led to it
- * (shmtensor/_core/_signal_handlers.py). Then the message is kept, and unpickled again by the next get. Otherwise the
- * message is at fault, and dropped, so that nobody gets its error for ever.
+ * it is KeyboardInterrupt, or when the code of a handler that is set now is in its traceback, or in that of what led to
+ * it (shmtensor/_core/_signal_handlers.py). Then the message is kept, and unpickled again by the next get. An error, or
+ * anything on a thread where no handlers run, is the message's fault: it is dropped, so that nobody gets its error for
+ * ever. What is left, say a SystemExit, may come from a handler that was replaced meanwhile, or from a module that the
+ * pickle imports: such a message is opened once more, and then dropped. One that is to be acknowledged goes back as
+ * delivered in vain. A server that is interrupted lets go of its request, whose client learns of it.
  */
 #ifndef SHMT_PYTHON_IPC_RING_OBJECT_H
 #define SHMT_PYTHON_IPC_RING_OBJECT_H

@@ -118,7 +118,7 @@ static PyObject* reply_of(const line_object* o, shmt__received_message* d, uint3
   if (shmt__py_received_in_mode(d, mode)) object = shmt__py_received_object(o->line, d);
   *out_is_error = d->flags & SHMT_RING_ERROR ? Py_True : Py_False;
   shmt__received_message_fini(d);
-  if (object == NULL && !shmt__py_is_interrupted()) {
+  if (object == NULL && shmt__py_fault_now() == SHMT_PY_OF_MESSAGE) {
     object = unreadable();
     *out_is_error = Py_True;
   }
@@ -234,17 +234,24 @@ typedef struct request_object {
   bool is_open;
 } request_object;
 
+/* The request of a received message, without its value. */
+static request_object* new_request(PyTypeObject* type, PyObject* server, shmt__received_message* d) {
+  request_object* o = (request_object*)type->tp_alloc(type, 0);
+  if (o == NULL) return NULL;
+  o->server = Py_NewRef(server);
+  o->fork = shmt__fork_count();
+  o->is_open = shmt__call_open(d, &o->call);
+  return o;
+}
+
 /* The request of a received message; its value is NULL, with an exception, when that cannot be read. Consumes d. */
 static request_object* request_of(PyTypeObject* type, PyObject* server, shmt__py_ring* ring,
                                   shmt__received_message* d) {
-  request_object* o = (request_object*)type->tp_alloc(type, 0);
+  request_object* o = new_request(type, server, d);
   if (o == NULL) {
     shmt__received_message_fini(d);
     return NULL;
   }
-  o->server = Py_NewRef(server);
-  o->fork = shmt__fork_count();
-  o->is_open = shmt__call_open(d, &o->call);
   if (shmt__py_received_in_mode(d, ring->mode)) o->value = shmt__py_received_object(ring->ring, d);
   shmt__received_message_fini(d);
   return o;
@@ -287,7 +294,10 @@ static PyObject* request_answer(PyObject* self, PyObject* const* args, Py_ssize_
     PyErr_SetString(PyExc_RuntimeError, "a request was answered before");
     return NULL;
   }
+  /* Pickling runs the program's code, and other threads run meanwhile: none of them answers this one, or ends it. */
+  o->is_open = false;
   int is_wanted = answer(o, args[0], SHMT_PY_SENDS_AS_OURS, args[1] == Py_True ? SHMT_RING_ERROR : 0, true);
+  o->is_open = true;
   if (is_wanted < 0) return NULL;
   close_request(o);
   return PyBool_FromLong(is_wanted);
@@ -376,13 +386,31 @@ static void refuse(request_object* o) {
   Py_XDECREF(trace);
 }
 
+/* Let go of requests that were not read. An exception may be set, and stays. */
+static void let_go_of(PyTypeObject* type, PyObject* server, shmt__received_message* received, uint32_t n) {
+  PyObject *kind, *error, *trace;
+  PyErr_Fetch(&kind, &error, &trace);
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject* request = (PyObject*)new_request(type, server, &received[i]);
+    shmt__received_message_fini(&received[i]);
+    Py_XDECREF(request); /* which tells the client */
+  }
+  PyErr_Clear();
+  PyErr_Restore(kind, error, trace);
+}
+
 /* Make requests of messages, and append those that can be read to the list. False with an exception: a request is not
- * there. Consumes the messages. */
+ * there, or a signal's handler has raised it. Consumes the messages. */
 static bool append_requests(PyObject* list, PyTypeObject* type, PyObject* server, shmt__py_ring* ring,
                             shmt__received_message* received, uint32_t n) {
   bool is_good = true;
   for (uint32_t i = 0; i < n; i++) {
     request_object* request = request_of(type, server, ring, &received[i]);
+    if (request != NULL && request->value == NULL && shmt__py_fault_now() == SHMT_PY_OF_HANDLER) {
+      let_go_of(type, server, &received[i + 1], n - i - 1);
+      Py_DECREF(request);
+      return false;
+    }
     if (request != NULL && request->value == NULL)
       refuse(request);
     else

@@ -80,7 +80,8 @@ static void let_go_of_left(void) {
   }
 }
 
-/* A message that cannot be unpickled would come back for ever, unless the queue counts that. */
+/* A message that cannot be unpickled would come back for ever, unless the queue counts that. An exception may be set,
+ * and stays. */
 static void refuse(shmt__py_ring* o, uint64_t id) {
   if (atomic_load_explicit(&o->ring->header->max_deliveries, memory_order_relaxed) > 0) {
     let_go_quietly(o, id, true);
@@ -90,6 +91,16 @@ static void refuse(shmt__py_ring* o, uint64_t id) {
   while (shmt__ring_acknowledge(o->ring, id, deadline_ns) == SHMT_RING_INTERRUPTED) {
   }
   shmt_error_clear();
+}
+
+/* Unpickling has raised what may be the message's own fault. It goes back, as one that was delivered in vain; but it
+ * must not end one process after the other. Consumes d. */
+static void settle_doubted(shmt__py_ring* o, shmt__received_message* d, const shmt__delivery* delivery) {
+  shmt__received_message_fini(d);
+  if (delivery->deliveries > 1)
+    refuse(o, delivery->id);
+  else
+    let_go_quietly(o, delivery->id, true);
 }
 
 /* Append (object, claim, deliveries). From here on the claim has the message, also when this fails. */
@@ -117,7 +128,13 @@ static bool open_all(shmt__py_ring* o, shmt__received_message* received, const s
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
     PyObject* object =
         shmt__py_received_in_mode(&received[i], o->mode) ? shmt__py_received_object(o->ring, &received[i]) : NULL;
-    if (object == NULL && shmt__py_is_interrupted()) break;
+    const shmt__py_fault fault = object == NULL ? shmt__py_fault_now() : SHMT_PY_OF_MESSAGE;
+    if (fault == SHMT_PY_OF_HANDLER) break;
+    if (fault == SHMT_PY_OF_EITHER) {
+      settle_doubted(o, &received[i], &deliveries[i]);
+      i++;
+      break;
+    }
     if (object == NULL) {
       shmt__received_message_fini(&received[i]);
       refuse(o, deliveries[i].id);
