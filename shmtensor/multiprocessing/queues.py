@@ -20,6 +20,7 @@ A process gets a queue by inheritance, or as an argument when it is spawned.
 from __future__ import annotations
 
 import copyreg
+import functools
 import itertools
 import os
 import pickle
@@ -570,8 +571,12 @@ class JoinableQueue(Queue[_T]):
         self._ring.join(None)
 
 
-async def _readable(fd: int) -> None:
-    """Wait until *fd* is readable."""
+#: How long a task waits without a look whether another one has closed what it waits for.
+_SLICE_S = 0.25
+
+
+async def _readable(fd: int, timeout: float = _SLICE_S) -> None:
+    """Wait until *fd* is readable, or for so many seconds."""
     import asyncio  # programs that await have imported it; others need not load it
 
     loop = asyncio.get_running_loop()
@@ -579,10 +584,18 @@ async def _readable(fd: int) -> None:
     # A loop has one reader for each descriptor, and several tasks may wait for this one.
     own = Descriptor(os.dup(fd), high=False)
     number = own.fileno()
-    loop.add_reader(number, lambda: None if ready.done() else ready.set_result(None))
+    end = functools.partial(_finish, ready)
+    loop.add_reader(number, end)
+    timer = loop.call_later(timeout, end)
     try:
         await ready
     finally:
+        timer.cancel()
         if own.fileno() >= 0:
             loop.remove_reader(number)
         own.close()
+
+
+def _finish(ready: Any) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -420,6 +420,9 @@ class Subscription(Generic[_T]):
         taken: list[Any] = []
         try:
             self._ring.get_many(max_n, timeout, taken)
+        except EOFError:  # another thread has closed it
+            self._check_open()
+            raise
         except BaseException:
             self._ring.give_back(taken)
             raise
@@ -460,7 +463,9 @@ class Subscription(Generic[_T]):
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a value arrives within *timeout* seconds (None: wait forever)."""
         self._check_open()
-        return bool(self._ring.poll(timeout))
+        is_there = bool(self._ring.poll(timeout))
+        self._check_open()
+        return is_there
 
     def __iter__(self) -> Iterator[_T]:
         while self._end.alive:
@@ -474,7 +479,13 @@ class Subscription(Generic[_T]):
 
     async def __aiter__(self) -> AsyncIterator[_T]:
         while self._end.alive:
-            yield await self.aget()
+            try:
+                value = await self.aget()
+            except ValueError:
+                if not self._end.alive:
+                    return
+                raise
+            yield value
 
     # --- state ---
 

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 #: So many queues and the like the calling thread can sleep on itself; one thread of C takes one
 #: less, which is its own, or one.
 _AT_ONCE: int = _C._MOST_FUTEXES
-_SLICE_S = 1.0  # poll ends as often, to look whether the manager was killed
+_SLICE_S = 1.0  # waits look as often whether a thing was closed, or the manager killed
 
 
 def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
@@ -52,7 +52,7 @@ def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
         The things that are ready, in the order given; none if the time has passed.
 
     Raises:
-        ValueError: A thing is closed, or there are none and *timeout* is None.
+        ValueError: A thing is closed, also meanwhile, or there are none and *timeout* is None.
         TypeError: A thing has no ``fileno()``.
         OSError: No descriptor, or no thread, is left for the wait.
     """
@@ -98,6 +98,7 @@ class _Wait:
     def __init__(self, things: list[Any]) -> None:
         self._is_empty = not things
         self._positions: list[int] = []
+        self._of_rings: list[Any] = []  # the things there
         self._fds: list[tuple[int, int]] = []  # position, descriptor
         rings: list[Any] = []
         for i, thing in enumerate(things):
@@ -106,6 +107,7 @@ class _Wait:
                 self._fds.append((i, _descriptor_of(thing)))
             else:
                 self._positions.append(i)
+                self._of_rings.append(thing)
                 rings.append(ring)
         self._rings = _C._RingWait(rings)
         self._poll: Any = None
@@ -121,7 +123,13 @@ class _Wait:
         return sorted(ready + [i for i, fd in self._fds if fd in readable])
 
     def look_again(self) -> None:
-        """Prepare for another look after a change."""
+        """Prepare for another look after a change.
+
+        Raises:
+            ValueError: Another thread, or task, has closed a thing.
+        """
+        for thing in self._of_rings:
+            _ring_of(thing)
         self._rings.lower()
 
     def _readable(self, timeout_ms: int | None) -> set[int]:
@@ -141,9 +149,10 @@ class _Wait:
         """Wait and look until something is ready or the deadline has passed."""
         if self._is_empty and deadline is None:
             raise ValueError("wait_any(): nothing to wait for, and no timeout")
-        if self._is_empty:
-            time.sleep(left_until(deadline) or 0.0)
-            return []
+        while self._is_empty:
+            if left_until(deadline) == 0:
+                return []
+            time.sleep(_slice_of(left_until(deadline)))
         watches = not self._sleeps_here()
         if watches and self._positions:
             self._readable(0)  # which makes the poll object
@@ -151,11 +160,10 @@ class _Wait:
         while True:
             left = left_until(deadline)
             if watches:
-                slice_s = _SLICE_S if left is None else min(left, _SLICE_S)
-                self._readable(math.ceil(slice_s * 1000))
-                self.look_again()
+                self._readable(math.ceil(_slice_of(left) * 1000))
             else:
-                self._rings.wait(left)
+                self._rings.wait(_slice_of(left))
+            self.look_again()
             ready = self.look()
             if ready or left == 0:
                 return ready
@@ -188,9 +196,6 @@ async def _changed(wait: _Wait, look: Callable[[], _T | None], deadline: float |
     with contextlib.closing(wait), contextlib.ExitStack() as stack:
         for fd in set(wait.descriptors()):
             stack.enter_context(_read(loop, fd, change))
-        if deadline is not None:
-            timer = loop.call_later(left_until(deadline) or 0.0, change.set)
-            stack.callback(timer.cancel)
         while True:
             change.clear()
             wait.look_again()
@@ -199,7 +204,11 @@ async def _changed(wait: _Wait, look: Callable[[], _T | None], deadline: float |
                 return found
             if deadline is not None and time.monotonic() >= deadline:
                 return None
-            await change.wait()
+            timer = loop.call_later(_slice_of(left_until(deadline)), change.set)
+            try:
+                await change.wait()
+            finally:
+                timer.cancel()
 
 
 @contextlib.contextmanager
@@ -216,6 +225,10 @@ def _read(loop: asyncio.AbstractEventLoop, fd: int, change: asyncio.Event) -> It
             loop.remove_reader(number)
     finally:
         own.close()
+
+
+def _slice_of(left: float | None) -> float:
+    return _SLICE_S if left is None else min(left, _SLICE_S)
 
 
 # --- what there is to wait for ---
