@@ -15,6 +15,7 @@ from shmtensor._torch import (
     _dynamo as _dynamo,
     _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
+    _logging as _logging,
     _prims_common as _prims_common,
     _subclasses as _subclasses,
     _tensor_str as _tensor_str,

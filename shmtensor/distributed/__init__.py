@@ -209,6 +209,10 @@ def init_device_mesh(device_type: str, mesh_shape: tuple[int, ...], **options: A
 
 
 _groups.offer(sys.modules[__name__])
-submodules(__name__, "algorithms autograd constants distributed_c10d rpc utils")
+submodules(
+    __name__,
+    "_composable _functional_collectives _tensor algorithms autograd checkpoint constants "
+    "distributed_c10d elastic fsdp nn optim rpc tensor utils",
+)
 
 from shmtensor.distributed import device_mesh as device_mesh  # noqa: E402 - it imports from here

@@ -136,10 +136,9 @@ class GraphModule(nn.Module):
         """Make an object of a class of its own."""
         # A copy of a module is of a class beside that one's, not below it.
         base = next(each for each in cls.__mro__ if "_is_of_one_module" not in vars(each))
-        own = type(
-            cls.__name__, (base,), {"_is_of_one_module": True, "__module__": base.__module__}
-        )
-        own.__qualname__ = f"{base.__qualname__}.{cls.__name__}"
+        own = type(cls.__name__, (base,), {"_is_of_one_module": True, "__module__": __name__})
+        # Programs tell by this name that forward is of the class and made anew from the graph.
+        own.__qualname__ = "GraphModule.__new__.<locals>.GraphModuleImpl"
         made: Self = object.__new__(own)
         return made
 

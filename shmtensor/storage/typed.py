@@ -42,7 +42,7 @@ class TypedStorage(Conversions):
         torch.TypedStorage.
     """
 
-    __slots__ = ("_dtype", "_untyped_storage")
+    __slots__ = ("__dict__", "__weakref__", "_dtype", "_untyped_storage")
     __module__ = "shmtensor.storage"
     _dtype: Any
     _untyped_storage: UntypedStorage

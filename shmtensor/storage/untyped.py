@@ -62,7 +62,7 @@ class UntypedStorage(Conversions, Shared, StorageBase):
         torch.UntypedStorage.
     """
 
-    __slots__ = ("__weakref__", "_ref")
+    __slots__ = ("__dict__", "__weakref__", "_ref")
     __module__ = "shmtensor.storage"
     _ref: _c.StorageRef
 

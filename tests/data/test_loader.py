@@ -6,7 +6,10 @@ Not covered: worker processes (test_workers, test_failures, test_endings).
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import re
+import warnings
 from typing import Any
 
 import loader_datasets as sets
@@ -321,3 +324,35 @@ def test_defaults_and_names_that_programs_use() -> None:
 def test_exceptions_of_this_process_come_as_they_are() -> None:
     with pytest.raises(ValueError, match=r"^no sample for 0$"):
         list(DataLoader(sets.Calls(sets.fail)))
+
+
+@pytest.mark.parametrize(
+    ("affinity", "processors", "text"),
+    [
+        ({0, 1}, 8, "worker in current system is 2, which"),
+        (None, 2, r"worker in current system is 2 \(`cpuset` is not taken into account\), which"),
+        (None, None, "is not able to compute a suggested max number of worker"),
+        ({0, 1, 2}, 1, None),
+        (None, 3, None),
+    ],
+)
+def test_more_workers_than_processors_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    affinity: set[int] | None,
+    processors: int | None,
+    text: str | None,
+) -> None:
+    if affinity is None:
+        monkeypatch.delattr(os, "sched_getaffinity")
+    else:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: affinity)
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        DataLoader([1], num_workers=3)
+    found = [str(w.message) for w in seen]
+    if text is None:
+        assert found == []
+    else:
+        assert len(found) == 1 and "will create 3 worker processes in total. " in found[0]
+        assert re.search(text, found[0])

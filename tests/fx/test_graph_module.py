@@ -105,6 +105,23 @@ def test_copies_compute_the_same(copied: Any) -> None:
     assert T.equal(made(x), x) and not T.equal(traced(x)[:, :2], x)
 
 
+def test_each_has_a_class_that_programs_know_by_its_name() -> None:
+    class Below(fx.GraphModule):
+        pass
+
+    module = nn.Linear(2, 2)
+    traced = fx.symbolic_trace(module)
+    below = Below(module, traced.graph)
+    for each in (traced, below, copy.deepcopy(below)):
+        assert "GraphModule.__new__.<locals>.GraphModuleImpl" in str(type(each))
+    assert type(traced).__name__ == "Linear" and isinstance(below, Below)
+    # Functions set on the class are replaced when the module is compiled again.
+    type(traced).forward = lambda self, x: 3  # type: ignore[method-assign, assignment]
+    assert traced(T.ones(2)) == 3
+    traced.recompile()
+    assert T.equal(traced(T.ones(2)), module(T.ones(2)))
+
+
 def test_hooks_are_called_by_copies_too() -> None:
     seen: list[int] = []
     traced = fx.symbolic_trace(program)

@@ -45,6 +45,7 @@ def test_functions_and_modules_run_as_they_are() -> None:
     compiled = T.compile(double)
     assert compiled(T.ones(1)) == 2 and compiled.__name__ == "double"
     assert compiled._torchdynamo_orig_callable is double  # type: ignore[attr-defined]
+    assert not T._dynamo.is_dynamo_supported() and not T._dynamo.is_inductor_supported()
     assert T.compile(dynamic=True)(double)(2) == 4 and T.compile(double, disable=True) is double
     module = nn.Linear(2, 2)
     made: Any = T.compile(module, mode="max-autotune", fullgraph=True)
@@ -55,6 +56,26 @@ def test_functions_and_modules_run_as_they_are() -> None:
     made.note = 3
     assert module.note == 3 and not made.eval().training and not module.training
     assert T.equal(copy.deepcopy(made)(x), module(x))
+
+
+def test_a_compiled_module_hands_on_its_attributes() -> None:
+    module, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    made: Any = T.compile(module)
+    module.eval()
+    assert not made.training and made.train() is made and module.training
+    made.training = False
+    assert not module.training
+    made.note = 3
+    del made.note
+    assert not hasattr(module, "note") and not hasattr(made, "note")
+    made._orig_mod = other
+    assert made._orig_mod is other and made.weight is other.weight
+    assert [name for name, _ in made.named_modules()] == ["", "_orig_mod"]
+    assert not hasattr(module, "_orig_mod")
+    x = T.rand(1, 2)
+    assert T.equal(made(x), module(x)), "what was compiled is called, as before"
+    with pytest.raises(TypeError, match="cannot assign 'int' as child module '_orig_mod'"):
+        made._orig_mod = 3
 
 
 def test_what_cannot_be_meant_is_refused() -> None:

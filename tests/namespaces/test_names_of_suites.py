@@ -21,9 +21,9 @@ import shmtensor as T
     [
         ("distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
         ("distributed.fsdp", "FullyShardedDataParallel"),
-        ("distributed.fsdp", "MixedPrecision"),
         ("distributed.fsdp", "FlatParameter"),
-        ("distributed.fsdp.wrap", "ModuleWrapPolicy"),
+        ("distributed.algorithms.ddp_comm_hooks.powerSGD_hook", "PowerSGDState"),
+        ("distributed.optim", "DistributedOptimizer"),
         ("distributed.device_mesh", "DeviceMesh"),
         ("distributed", "Reducer"),
         ("distributed.autograd", "context"),
@@ -43,9 +43,11 @@ def test_functions_of_what_is_missing_refuse() -> None:
     wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
     autograd = importlib.import_module("shmtensor.distributed.autograd")
     for function in (
-        wrap.transformer_auto_wrap_policy,
-        wrap.size_based_auto_wrap_policy,
+        wrap.wrap,
+        wrap.enable_wrap,
         autograd.backward,
+        importlib.import_module("shmtensor.distributed.checkpoint.state_dict_loader").load,
+        importlib.import_module("shmtensor.distributed.checkpoint.state_dict_saver").save,
         importlib.import_module("shmtensor.distributed._tensor.experimental").implicit_replication,
     ):
         with pytest.raises(NotImplementedError):
@@ -53,6 +55,14 @@ def test_functions_of_what_is_missing_refuse() -> None:
     assert not autograd.is_available()
     with pytest.raises(AttributeError, match="no_such_name"):
         wrap.no_such_name
+
+
+def test_logs_of_compiling_are_asked_for_by_torchs_names() -> None:
+    logging = importlib.import_module("shmtensor._logging")
+    logging.set_logs(recompiles_verbose=True, dynamo=10, modules={"a": 10})
+    logging.set_logs()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'recompile'"):
+        logging.set_logs(recompile=True)
 
 
 def test_choices_are_names_with_torchs_numbers() -> None:
@@ -65,6 +75,52 @@ def test_choices_are_names_with_torchs_numbers() -> None:
     ]
     assert fsdp.StateDictType.FULL_STATE_DICT.value == 1
     assert fsdp.BackwardPrefetch["BACKWARD_PRE"].value == 1
+
+
+def test_settings_of_modules_in_parts_can_be_made() -> None:
+    fsdp = importlib.import_module("shmtensor.distributed.fsdp")
+    assert not fsdp.CPUOffload().offload_params and fsdp.CPUOffload(offload_params=True) == (
+        fsdp.CPUOffload(True)
+    )
+    assert fsdp.MixedPrecision(T.float16).param_dtype is T.float16
+    assert fsdp.MixedPrecision().cast_root_forward_inputs
+    with pytest.raises(TypeError, match="wrong"):
+        fsdp.MixedPrecision(wrong=1)
+    assert not fsdp.FullStateDictConfig().offload_to_cpu
+    assert fsdp.FullOptimStateDictConfig(rank0_only=True) == fsdp.FullOptimStateDictConfig(
+        offload_to_cpu=True, rank0_only=True
+    )
+    assert not fsdp.LocalOptimStateDictConfig().offload_to_cpu
+    assert isinstance(fsdp.CPUOffloadPolicy(), fsdp.OffloadPolicy)
+    assert hash(fsdp.MixedPrecisionPolicy(T.bfloat16)) == hash(
+        fsdp.MixedPrecisionPolicy(param_dtype=T.bfloat16)
+    )
+
+
+def test_policies_say_which_modules_would_be_in_parts() -> None:
+    wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
+    linear, many, attention = T.nn.Linear(1, 1), T.nn.ModuleList(), T.nn.MultiheadAttention(2, 1)
+    assert wrap.always_wrap_policy(linear, recurse=False)
+    by_class = wrap.ModuleWrapPolicy([T.nn.Linear])
+    assert by_class(linear, False, 0) and by_class(many, True) and not by_class(many, False, 0)
+    assert "Linear" in repr(by_class)
+    assert not wrap.transformer_auto_wrap_policy(many, False, 5, {T.nn.Linear})
+    assert wrap.lambda_auto_wrap_policy(linear, False, 5, lambda module: module is linear)
+    assert not wrap.lambda_auto_wrap_policy(many, False, 5, lambda module: module is linear)
+    by_size = wrap.size_based_auto_wrap_policy
+    for module, recurse, numel, right in (
+        (linear, False, 10, True),
+        (linear, False, 9, False),
+        (linear, True, 9, False),
+        (many, True, 10, True),
+        (many, False, 10, False),
+        (attention, True, 10, False),
+        (attention, False, 10, True),
+    ):
+        assert by_size(module, recurse, numel, min_num_params=10) is right
+    assert by_size(many, False, 10, 10, exclude_wrap_modules=set())
+    assert not by_size(linear, True, 10, 10, force_leaf_modules={T.nn.Linear})
+    assert not by_size(linear, False, 99_999_999)
 
 
 @pytest.mark.check

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,10 @@ def test_passing_objects_of_one_storage_are_at_one_place() -> None:
         warnings.simplefilter("ignore")
         first, second = id(a.storage()), id(b.storage())
     assert first == second
+
+
+def test_storages_take_attributes_and_weak_references() -> None:
+    storage: Any
+    for storage in (shmtensor.ones(2).untyped_storage(), TypedStorage(2)):
+        storage.note = 3
+        assert storage.note == 3 and weakref.ref(storage)() is storage

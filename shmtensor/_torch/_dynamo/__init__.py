@@ -48,6 +48,8 @@ __all__ = [
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
+    "is_dynamo_supported",
+    "is_inductor_supported",
     "list_backends",
     "mark_dynamic",
     "mark_static",
@@ -67,6 +69,8 @@ _WHAT = "there is no tracing here, functions run as they are"
 __getattr__, __dir__ = unavailable_names(__name__, ("explain", "export", "replay"), _WHAT)
 
 OptimizedModule: Any = eval_frame.OptimizedModule
+is_dynamo_supported = eval_frame.is_dynamo_supported
+is_inductor_supported = eval_frame.is_inductor_supported
 is_compiling = external_utils.is_compiling
 
 

@@ -71,12 +71,13 @@ class GradBucket:
         self._is_last = False
         self._missing = 0
         self._work: Any = None
+        self._set_by_hook: Tensor | None = None
         self._make_buffer()
 
     def _make_buffer(self) -> None:
-        sizes = [p.numel() for p in self._parameters]
-        self._flat: Tensor = _C.zeros([sum(sizes)], dtype=self._parameters[0].dtype)
-        self._views: list[Tensor] = list(self._flat.split(sizes))
+        self._sizes = [p.numel() for p in self._parameters]
+        self._flat: Tensor = _C.zeros([sum(self._sizes)], dtype=self._parameters[0].dtype)
+        self._views: list[Tensor] = list(self._flat.split(self._sizes))
 
     def index(self) -> int:
         """Return the number of the bucket."""
@@ -84,15 +85,17 @@ class GradBucket:
 
     def buffer(self) -> Tensor:
         """Return the gradients, flat, one after the other."""
-        return self._flat
+        return self._flat if self._set_by_hook is None else self._set_by_hook
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the gradients."""
-        self._flat.copy_(buffer.view(-1))
+        """Let `buffer` return another tensor, of any dtype, until the gradients are reduced."""
+        self._set_by_hook = buffer
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients in the shapes of the parameters; they are views of `buffer`."""
-        return [v.view(p.shape) for v, p in zip(self._views, self._parameters, strict=True)]
+        own = self._set_by_hook
+        views = self._views if own is None else own.view(-1).split(self._sizes)
+        return [v.view(p.shape) for v, p in zip(views, self._parameters, strict=True)]
 
     def parameters(self) -> list[Parameter]:
         """Return the parameters."""
@@ -117,6 +120,12 @@ class GradBucket:
         else:
             _C.mul(grad.detach().reshape(-1), factor, out=view)
 
+    def _take(self, reduced: Tensor) -> None:
+        """Hold what a hook has made of the gradients."""
+        self._set_by_hook = None
+        if reduced.data_ptr() != self._flat.data_ptr():
+            self._flat.copy_(reduced.view(-1))
+
     def _clear(self) -> None:
         """Hold gradients of 0."""
         self._flat.zero_()
@@ -135,13 +144,13 @@ class _SparseBucket(GradBucket):
         values = _C.zeros([0, *rest], dtype=weight.dtype)
         self._flat = sparse_coo_tensor(indices, values, [n, *rest])
 
-    def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the gradient."""
-        self._flat = buffer
-
     def gradients(self) -> list[Tensor]:
         """Return the gradient."""
-        return [self._flat]
+        return [self.buffer()]
+
+    def _take(self, reduced: Tensor) -> None:
+        self._set_by_hook = None
+        self._flat = reduced
 
     def _put(self, i: int, factor: float) -> None:
         grad = self._parameters[i].grad
@@ -318,9 +327,7 @@ class Reducer:
                 bucket._work.wait()
             else:
                 result = bucket._work.wait()
-                result = result[0] if isinstance(result, list | tuple) else result
-                if result.is_sparse or result.data_ptr() != bucket._flat.data_ptr():
-                    bucket.set_buffer(result)
+                bucket._take(result[0] if isinstance(result, list | tuple) else result)
             for parameter, reduced in zip(bucket._parameters, bucket.gradients(), strict=True):
                 if id(parameter) in unused:
                     continue

@@ -267,15 +267,22 @@ class DataLoader(Generic[_T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warn when there would be more workers than processors that this process may use."""
-        n = len(os.sched_getaffinity(0))
-        if self.num_workers <= n:
+        # Programs take sched_getaffinity away to be told of all processors.
+        has_affinity = hasattr(os, "sched_getaffinity")
+        n = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
+        if n is not None and self.num_workers <= n:
             return
+        known = "" if has_affinity else " (`cpuset` is not taken into account)"
+        suggested = (
+            "DataLoader is not able to compute a suggested max number of worker in current system."
+            if n is None
+            else f"Our suggested max number of worker in current system is {n}{known}, which is "
+            "smaller than what this DataLoader is going to create."
+        )
         warnings.warn(
-            f"This DataLoader will create {self.num_workers} worker processes in total. Our "
-            f"suggested max number of worker in current system is {n}, which is smaller than what "
-            "this DataLoader is going to create. Please be aware that excessive worker creation "
-            "might get DataLoader running slow or even freeze, lower the worker number to avoid "
-            "potential slowness/freeze if necessary.",
+            f"This DataLoader will create {self.num_workers} worker processes in total. {suggested}"
+            " Please be aware that excessive worker creation might get DataLoader running slow or "
+            "even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
             stacklevel=3,
         )
 
