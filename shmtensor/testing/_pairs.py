@@ -19,6 +19,7 @@ __all__ = [
     "Message",
     "NonePair",
     "NumberPair",
+    "ObjectPair",
     "Pair",
     "Path",
     "TensorLikePair",
@@ -185,6 +186,18 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool) or (
         type(value).__module__ == "numpy" and (type(value).__name__ in ("bool", "bool_"))
     )
+
+
+class ObjectPair(Pair):
+    """Values of any kind, which must be equal by ``==``.
+
+    For what no other pair takes; `assert_close` refuses such values, test cases compare them.
+    """
+
+    def compare(self) -> None:
+        """See `Pair`."""
+        if self.actual != self.expected:
+            self._fail(AssertionError, f"{self.actual} != {self.expected}")
 
 
 class BooleanPair(Pair):

@@ -165,6 +165,7 @@ _BROUGHT = """
     _functorch.functional_call _prims_common _subclasses.functional_tensor distributed.algorithms
     distributed.algorithms.join distributed.autograd distributed.constants
     distributed.device_mesh distributed.distributed_c10d distributed.rpc
+    distributed.checkpoint distributed.fsdp distributed.nn distributed.optim distributed.tensor
     distributed.utils fx.experimental fx.experimental.proxy_tensor fx.passes nn.common_types
     nn.utils.rnn testing._internal utils.data._utils.collate utils.data._utils.pin_memory
     utils.data.datapipes utils.data.datapipes.iter utils.data.datapipes.iter.combinatorics
@@ -379,14 +380,25 @@ def test_cases_compare_tensors() -> None:
             same(T.ones(2), T.ones(2) + 1e-8)
             same({"a": [T.ones(1)]}, {"a": [T.ones(1)]})
             same("a", "a")
+            state = {"name": "adam", "dtype": T.bfloat16, "rates": {0.5}, "on": True, "none": None}
+            same({"t": T.ones(1), "groups": [state]}, {"t": T.ones(1), "groups": [dict(state)]})
 
         def test_unequal(self) -> None:
             same = self.assertEqual
             same(T.ones(2), T.zeros(2))
 
+        def test_unequal_beside_a_tensor(self) -> None:
+            same = self.assertEqual
+            same([T.ones(2), "adam"], [T.ones(2), "sgd"])
+
+        def test_unequal_dtypes_beside_a_tensor(self) -> None:
+            same = self.assertEqual
+            same([T.ones(2), T.float16], [T.ones(2), T.float32])
+
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
-    assert (result.testsRun, len(result.failures), len(result.errors)) == (2, 1, 0)
+    assert (result.testsRun, len(result.failures), len(result.errors)) == (4, 3, 0)
+    assert "adam != sgd" in str(result.failures)
     with common.freeze_rng_state():
         first = T.rand(1)
     assert T.equal(first, T.rand(1))

@@ -181,3 +181,19 @@ def test_none_keeps_its_place_in_lists_of_modules():
     assert list(modules + [None]) == [None, relu, None, None, None]
     assert list(modules.children()) == [relu]
     assert list(nn.Sequential(relu, None)) == [relu, None]
+
+
+def test_a_replica_shares_attributes_and_has_its_own_tables() -> None:
+    module = nn.BatchNorm1d(3)
+    module.note = [1]  # type: ignore[assignment]
+    replica = module._replicate_for_data_parallel()
+    assert type(replica) is nn.BatchNorm1d and replica.note is module.note
+    assert replica._is_replica and list(replica.parameters()) == []
+    assert replica.running_mean is module.running_mean
+    replica.running_mean = T.ones(3)
+    assert module.running_mean is not replica.running_mean
+    outer = nn.Sequential(module)
+    replica = outer._replicate_for_data_parallel()
+    assert replica[0] is module
+    replica[0] = nn.ReLU()
+    assert outer[0] is module

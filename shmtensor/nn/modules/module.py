@@ -587,6 +587,16 @@ class Module(HookMixin, StateMixin):
 
     # --- the rest --------------------------------------------------------------------------
 
+    def _replicate_for_data_parallel(self: M) -> M:
+        """Return a module of the same attributes, without parameters and with its own tables."""
+        replica = self.__new__(type(self))
+        vars(replica).update(vars(self))
+        vars(replica).update(
+            _parameters={}, _buffers=dict(self._buffers), _modules=dict(self._modules)
+        )
+        vars(replica)["_is_replica"] = True
+        return replica
+
     def extra_repr(self) -> str:
         """What a layer says about itself between the parentheses of its repr."""
         return ""

@@ -14,8 +14,15 @@ from typing import Any
 
 import shmtensor
 from shmtensor._core._tensor import Tensor
-from shmtensor.testing import assert_close
 from shmtensor.testing import make_tensor as make_tensor
+from shmtensor.testing._comparison import not_close_error_metas
+from shmtensor.testing._pairs import (
+    BooleanPair,
+    NonePair,
+    NumberPair,
+    ObjectPair,
+    TensorLikePair,
+)
 
 __all__ = ["IS_LINUX", "IS_MACOS", "IS_WINDOWS", "TestCase", "freeze_rng_state", "run_tests"]
 
@@ -65,20 +72,23 @@ class TestCase(unittest.TestCase):
         if not (_has_tensor(x) or _has_tensor(y) or isinstance(x, (float, complex))):
             super().assertEqual(x, y, msg)  # noqa: PT009 - what this one adds to
             return
-        try:
-            assert_close(
-                x,
-                y,
-                atol=atol,
-                rtol=rtol,
-                equal_nan=equal_nan,
-                check_dtype=exact_dtype,
-                check_device=exact_device,
-                check_layout=exact_layout,
-                check_stride=exact_stride,
-            )
-        except AssertionError as error:
-            raise self.failureException(msg or str(error)) from None
+        found = not_close_error_metas(
+            x,
+            y,
+            pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair, ObjectPair),
+            atol=atol,
+            rtol=rtol,
+            equal_nan=equal_nan,
+            check_dtype=exact_dtype,
+            check_device=exact_device,
+            check_layout=exact_layout,
+            check_stride=exact_stride,
+        )
+        if found:
+            error = found[0].to_error()
+            if not isinstance(error, AssertionError):
+                raise error
+            raise self.failureException(msg or str(error))
 
 
 def _has_tensor(value: Any) -> bool:
