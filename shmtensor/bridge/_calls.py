@@ -121,11 +121,11 @@ class RemoteCallEndpoint(Endpoint):
             payload = _format.encode(request.value, self.place.most_bytes)
         except Exception as error:  # of whatever the value is made of
             self.refuse(error)
-            request.fail(error)
+            request._fail_or_let_go(error)
             return
         with self._changed:
             if not self._is_up:
-                request.fail(ServerLostError(_LOST if self._was_up else _NOBODY))
+                request._fail_or_let_go(ServerLostError(_LOST if self._was_up else _NOBODY))
                 return
             self._serial += 1
             serial = self._serial
@@ -165,7 +165,7 @@ class RemoteCallEndpoint(Endpoint):
         except Damaged as error:
             request = self._taken(frame.header["serial"])
             if request is not None:
-                request.fail(f"the reply cannot be taken: {error}")
+                request._fail_or_let_go(f"the reply cannot be taken: {error}")
             raise
 
     def _give_replies(self) -> None:
@@ -174,9 +174,9 @@ class RemoteCallEndpoint(Endpoint):
             if request is None:
                 continue  # its client has given up, or the link was down meanwhile
             if frame.header["kind"] == "error":
-                request.fail(_error_of(frame.header))
+                request._fail_or_let_go(_error_of(frame.header))
             elif not self.used(frame, request.reply):
-                request.fail(f"the reply cannot be used: {self.counted.last_error}")
+                request._fail_or_let_go(f"the reply cannot be used: {self.counted.last_error}")
 
     # --- the link ---
 
@@ -196,7 +196,7 @@ class RemoteCallEndpoint(Endpoint):
             self._changed.notify_all()
         self.counted.n_lost += len(lost)
         for request in lost:
-            request.fail(ServerLostError(_LOST))
+            request._fail_or_let_go(ServerLostError(_LOST))
 
     def stop(self) -> None:
         """End the waits of both threads, and the calls."""

@@ -230,7 +230,8 @@ class Request(_C._Request):
     """A request that this process has taken. It is answered once.
 
     A ``with`` block answers with the exception that ends it, and with an error when it ends without
-    an answer. A request that nothing refers to any more is answered with an error as well.
+    an answer; where the client cannot be told, its call is lost. A request that nothing refers to
+    any more is answered with an error as well.
 
     Attributes:
         value: What was asked.
@@ -245,7 +246,7 @@ class Request(_C._Request):
         except TypeError as error:
             raise_of_handler(error)
             self.value = None
-            self.fail(error)
+            self._fail_or_let_go(error)
 
     @property
     def is_wanted(self) -> bool:
@@ -261,6 +262,8 @@ class Request(_C._Request):
         Raises:
             RuntimeError: The request was answered before.
             TypeError: The value cannot be sent; the request is not answered.
+            BufferError: The client reads none of the replies that are there, and this one does not
+                fit; the request is not answered.
             MemoryError: There is not enough room.
         """
         return self._answer(value, False)
@@ -277,6 +280,7 @@ class Request(_C._Request):
 
         Raises:
             RuntimeError: The request was answered before.
+            BufferError: As for `reply`.
         """
         if isinstance(error, str):
             return self._answer(error, True)
@@ -284,6 +288,17 @@ class Request(_C._Request):
         facts = (_as_utf8(f"{type(error).__name__}: {told}"), _as_utf8("".join(told.format())))
         pickled = _pickled(error) if self._takes_pickles else None
         return self._answer((*facts, pickled), True)
+
+    def _fail_or_let_go(self, error: BaseException | str) -> None:
+        """Answer with an error; let the call be lost if its client cannot be told.
+
+        No client ends a server: it may read none of its replies, or have written over their memory.
+        """
+        try:
+            self.fail(error)
+        except Exception as failure:
+            raise_of_handler(failure)
+            self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +310,7 @@ class Request(_C._Request):
         trace: TracebackType | None,
     ) -> bool:
         if self._is_open:
-            self.fail(error if error is not None else "the server has not answered")
+            self._fail_or_let_go(error if error is not None else "the server has not answered")
         return isinstance(error, Exception)
 
     def __repr__(self) -> str:

@@ -261,6 +261,39 @@ def test_request_is_open_after_an_answer_that_cannot_be_pickled(service: Service
     assert request.is_wanted and request.reply(2) and future.result(programs.WAIT_S) == 2
 
 
+def test_client_that_reads_no_replies_ends_no_server(service: Service) -> None:
+    server, client = service.Server("s"), service.Client("s")
+    reads = threading.Event()
+    first = client.submit(0)
+    first.add_done_callback(lambda _: reads.wait(programs.WAIT_S))  # replies wait meanwhile
+    server.take().pop().reply(0)
+    assert first.result(programs.WAIT_S) == 0
+    futures = [client.submit(i) for i in range(200)]
+    large = [service.empty(1) for _ in range(200)]
+    n_errors = 0
+    for request in server:  # until there is no room for errors either
+        with request:
+            try:
+                request.reply(large)
+            except BufferError:
+                n_errors += 1
+                raise
+        if n_errors > 70 or server.qsize() == 0:
+            break
+    assert n_errors > 0
+    reads.set()
+    other = service.Client("s").submit(1)
+    for request in server:
+        with request:
+            request.reply(1)
+        if server.qsize() == 0:
+            break
+    assert other.result(programs.WAIT_S) == 1
+    for future in futures:
+        error = future.exception(programs.WAIT_S)
+        assert error is None or isinstance(error, (BufferError, ServerLostError))
+
+
 def test_bad_waits_take_no_request(service: Service) -> None:
     server, client = service.Server("s"), service.Client("s")
     future = client.submit(1)

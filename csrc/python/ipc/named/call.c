@@ -303,6 +303,12 @@ static PyObject* request_answer(PyObject* self, PyObject* const* args, Py_ssize_
   return PyBool_FromLong(is_wanted);
 }
 
+static PyObject* request_let_go(PyObject* self, PyObject* unused) {
+  (void)unused;
+  close_request((request_object*)self);
+  Py_RETURN_NONE;
+}
+
 /* Who lets go of a request without an answer says so. In a forked child it is the parent's. */
 static void request_dealloc(PyObject* self) {
   request_object* o = (request_object*)self;
@@ -471,6 +477,7 @@ static PyType_Spec line_spec = {.name = "shmtensor._C._Line",
 static PyMethodDef request_methods[] = {
     {"_answer", FAST(request_answer),
      "_answer($self, value, is_error, /)\n--\n\nAnswer; whether anybody waited for it."},
+    {"_let_go", request_let_go, METH_NOARGS, "Give the request up without an answer: its call is lost."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef request_getset[] = {
