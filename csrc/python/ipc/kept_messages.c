@@ -120,6 +120,7 @@ PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects) {
   if (!PyList_CheckExact(objects))
     return PyErr_Format(PyExc_TypeError, "give_back(): expected a list, got %s", Py_TYPE(objects)->tp_name);
   after_fork(o);
-  for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;) keep_message(o, Py_NewRef(PyList_GET_ITEM(objects, i)), NULL, false);
+  for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;)
+    keep_message(o, Py_NewRef(PyList_GET_ITEM(objects, i)), NULL, false);
   Py_RETURN_NONE;
 }
