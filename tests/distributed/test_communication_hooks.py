@@ -104,7 +104,7 @@ def _set(rank: int, size: int) -> None:
     model.register_comm_hook(None, hook)
     for _ in range(2):
         model(_batch(rank)).square().mean().backward()
-        assert all(bool((p.grad == (size - 1) / 2).all()) for p in model.parameters())
+        assert all(bool(p.grad.eq((size - 1) / 2).all()) for p in model.parameters())
 
 
 def test_a_hook_replaces_the_buffer_of_one_backward() -> None:
