@@ -26,6 +26,7 @@ __all__ = [
     "as_class",
     "deepcopy_tensor",
     "find_named",
+    "has_memory",
     "rebuild_meta_storage",
     "rebuild_sparse",
     "rebuild_storage",
@@ -129,8 +130,8 @@ def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: Any) -> Tensor:
     return made
 
 
-def _has_memory(tensor: Tensor) -> bool:
-    """Whether a tensor has elements of its own; a wrapper (``_make_wrapper_subclass``) has none."""
+def has_memory(tensor: Tensor) -> bool:
+    """Return whether a tensor has elements of its own; those of ``_make_wrapper_subclass`` do not."""
     return type(tensor) is Tensor or "NoMemory" not in _C._dispatch_keys(tensor)
 
 
@@ -273,7 +274,7 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         protocol: Pickle protocol.
     """
     warn_of_hooks(tensor)
-    if not _has_memory(tensor):
+    if not has_memory(tensor):
         geometry = (tuple(tensor.size()), tensor.stride(), tensor.storage_offset())
         kind = (tensor.dtype, str(tensor.device), tensor.requires_grad)
         return rebuild_wrapper, (type(tensor), *geometry, *kind, state_of(tensor))
@@ -318,7 +319,7 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         return known
     if tensor.layout is not _C.strided:
         result = tensor.detach().clone()
-    elif not _has_memory(tensor):
+    elif not has_memory(tensor):
         result = tensor.clone().detach_() if tensor.requires_grad else tensor.clone()
         if type(result) is not type(tensor):
             raise RuntimeError(

@@ -17,6 +17,7 @@ from shmtensor import _C
 from shmtensor._core import _legacy
 from shmtensor._core._pickling import (
     as_class,
+    has_memory,
     rebuild_sparse,
     rebuild_tensor,
     sparse_parts,
@@ -100,6 +101,30 @@ def _rebuild_meta_tensor_no_storage(
 ) -> Tensor:
     made: Tensor = _C.empty_strided(
         size, stride, dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+    )
+    return made
+
+
+def _rebuild_wrapper_subclass(
+    kind: type[Tensor],
+    dtype: Any,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    storage_offset: int,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+) -> Tensor:
+    """Make a tensor without memory, whose class knows what it stands for."""
+    made: Tensor = _C._TensorBase._make_wrapper_subclass(
+        kind,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=bool(requires_grad),
     )
     return made
 
@@ -189,6 +214,7 @@ REBUILDS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor_no_storage,
+    "torch._utils._rebuild_wrapper_subclass": _rebuild_wrapper_subclass,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type_v2,
@@ -303,7 +329,18 @@ _OLD_DTYPES = {legacy.dtype for legacy in LEGACY_CLASSES.values()}
 
 
 def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-    """Return the function and arguments that rebuild a plain tensor."""
+    """Return the function and arguments that rebuild a tensor without its attributes."""
+    if not has_memory(tensor):
+        return _rebuild_wrapper_subclass, (
+            type(tensor),
+            tensor.dtype,
+            tuple(tensor.size()),
+            tensor.stride(),
+            tensor.storage_offset(),
+            tensor.layout,
+            tensor.device,
+            tensor.requires_grad,
+        )
     if tensor.layout is not _C.strided:
         known = (tensor.is_coalesced(),) if tensor.is_sparse else ()
         data = (*sparse_parts(tensor), tensor.size(), *known)

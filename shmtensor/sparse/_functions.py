@@ -37,8 +37,8 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
         sparse: ``(M, K)``.
         dense: ``(K, N)``.
         reduce: How the terms of an element are combined: ``"sum"``, ``"mean"``, ``"amax"``
-            or ``"amin"``, of a *sparse* in compressed row format and a dense *dense*.
-            Only entries are terms; a row without any gives 0.
+            (also ``"max"``) or ``"amin"`` (``"min"``), of a *sparse* in compressed row format and
+            a dense *dense*. Only entries are terms; a row without any gives 0.
 
     Returns:
         ``(M, N)``: sparse where both are, else dense.
@@ -55,7 +55,16 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
     return _reduced_mm(sparse, dense, reduce)
 
 
-_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+#: What callers write -> what `scatter_reduce` calls it.
+_REDUCTIONS = {
+    "sum": "sum",
+    "prod": "prod",
+    "mean": "mean",
+    "amax": "amax",
+    "max": "amax",
+    "amin": "amin",
+    "min": "amin",
+}
 
 
 def _reduced_mm(sparse: Tensor, dense: Tensor, reduce: str) -> Tensor:
@@ -82,7 +91,7 @@ def _reduced_mm(sparse: Tensor, dense: Tensor, reduce: str) -> Tensor:
     rows = _C.arange(sparse.size(0)).repeat_interleave(sparse.crow_indices().diff())
     terms = sparse.values().unsqueeze(1) * dense.index_select(0, columns)
     result: Tensor = terms.new_zeros((sparse.size(0), dense.size(1))).scatter_reduce(
-        0, rows.unsqueeze(1).expand_as(terms), terms, reduce, include_self=False
+        0, rows.unsqueeze(1).expand_as(terms), terms, _REDUCTIONS[reduce], include_self=False
     )
     return result
 

@@ -164,7 +164,7 @@ def test_subclasses_are_asked_before_their_bases_and_else_from_left_to_right() -
     child, other = answering("Child", base), answering("Other")
     tensors = [kind(st.ones(1)) for kind in (base, other, child)]
     with pytest.raises(
-        TypeError, match=r"Multiple dispatch failed for '.*aten\._cat_sized\.default'"
+        TypeError, match=r"Multiple dispatch failed for '.*aten\.cat\.default'"
     ) as e:
         st.cat(tensors)
     assert asked == ["Child", "Base", "Other"]
@@ -452,6 +452,56 @@ def test_conversions_copy_and_print() -> None:
     assert loaded.inner.tolist() == [1, 1, 1]
     assert type(x.detach()) is type(x.data) is type(x.clone()) is Wrapper
     assert type(st.zeros_like(x)) is type(x.new_ones(2)) is Wrapper
+
+
+def test_saved_wrappers_keep_device_and_shape(tmp_path: Any) -> None:
+    path = tmp_path / "wrapper.pt"
+    x = Wrapper(st.arange(6.0).reshape(2, 3).t(), True)
+    st.save({"x": x}, path)
+    with st.serialization.safe_globals([Wrapper]):
+        safely = st.load(path, weights_only=True)["x"]
+    for loaded in (safely, st.load(path, weights_only=False)["x"]):
+        assert type(loaded) is Wrapper
+        assert loaded.device == st.device("cpu") and not loaded.is_meta
+        assert loaded.shape == (3, 2) and loaded.stride() == (1, 3) and loaded.requires_grad
+        assert loaded.equal(x) and st.equal(loaded.inner, x.inner)
+
+
+def test_parts_of_operators_are_asked_about_as_the_whole() -> None:
+    x, y = wrapped(1, 2), wrapped(3, 4)
+    seen.clear()
+    assert st.cat([x, y]).inner.tolist() == [1, 2, 3, 4]
+    assert st.stack([x, y], 1).inner.tolist() == [[1, 3], [2, 4]]
+    assert seen[0] == "aten.cat.default" and not any("_sized" in name for name in seen)
+    seen.clear()
+    assert x.as_strided((1,), (1,), 1).inner.tolist() == [2]
+    assert seen == ["aten.as_strided.default"]
+    leaf = Wrapper(st.ones(2), True)
+    seen.clear()
+    st.cat([leaf, leaf.as_strided((1,), (2,))]).sum().backward()
+    assert leaf.grad is not None and leaf.grad.inner.tolist() == [2, 1]
+    assert {"aten.cat.default", "aten.as_strided.default"} <= set(seen)
+
+
+def test_an_argument_that_is_returned_stays_itself_unless_it_is_recorded() -> None:
+    class Sorted(Wrapper):
+        @classmethod
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func is aten.sort.default:
+                return args[0], st.arange(args[0].numel())
+            if func in (aten.clone.default, aten.abs.default):
+                return args[0]
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    x = Sorted(st.tensor([1.0, 2.0]))
+    assert x.sort()[0] is x
+    assert x.abs() is x
+    assert x.clone() is x
+    leaf = Sorted(st.tensor([1.0, 2.0]), True)
+    found = leaf.sort()[0]
+    assert found is not leaf and leaf.is_leaf and found.grad_fn is not None
 
 
 def test_deepcopy_needs_a_clone_of_the_class() -> None:

@@ -83,14 +83,29 @@ static bool is_argument(const shmt_tensor* t, const shmt_operator* op, const shm
   return false;
 }
 
-/* In the layers above, a result becomes a view or gets a history. So it must be a tensor of its own: one that the
+/* May a layer above give results a history or a tangent? */
+static bool is_tracked(const shmt_operator* op, const shmt_value* args) {
+  const shmt_keyset tracking = SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_AutogradSparse;
+  for (int i = 0; i < op->schema->n_args; i++) {
+    if (args[i].tag == SHMT_VALUE_TENSOR) {
+      if (args[i].v.tensor && (shmt__tensor_own_keys(args[i].v.tensor) & tracking)) return true;
+    } else if (args[i].tag == SHMT_VALUE_TENSORS) {
+      const shmt_tensors list = args[i].v.tensors;
+      for (int64_t k = 0; k < list.len; k++)
+        if (list.data[k] && (shmt__tensor_own_keys(list.data[k]) & tracking)) return true;
+    }
+  }
+  return false;
+}
+
+/* In the layers above, a result becomes a view or gets a history. Then it must be a tensor of its own: one that the
  * program has already is replaced by what detach() gives for it. */
 static shmt_status own_result(const shmt_operator* op, const shmt_arg* returned, const shmt_value* args,
                               shmt_tensor** t) {
   if (*t == NULL || (returned->flags & SHMT_ARG_WRITE)) return SHMT_OK;
   const bool is_view = returned->alias != 0;
   const bool has_holders = !shmt__is_last_reference(&(*t)->refs) || (*t)->base || (*t)->autograd;
-  if (is_view ? !has_holders : !is_argument(*t, op, args)) return SHMT_OK;
+  if (is_view ? !has_holders : !is_argument(*t, op, args) || !is_tracked(op, args)) return SHMT_OK;
   shmt_tensor* own = NULL;
   n_running++;
   shmt_status status = shmt__tensor_detached(*t, &own);

@@ -2,6 +2,7 @@
 #include "python/dispatch/torch_dispatch.h"
 
 #include "autograd/meta.h"
+#include "dispatch/registry.h"
 #include "generated/ops.h"
 #include "python/call/convert.h"
 #include "python/dispatch/library.h"
@@ -186,11 +187,23 @@ static shmt_status check_tensors(const shmt_operator* op, const shmt_value* resu
   return SHMT_OK;
 }
 
+/* The operator that a handler is asked about in place of op, which is a part of it: op takes the same arguments, and
+ * behind them what the other has found out about its tensors, so that a derivative need not. */
+static const shmt_operator* asked_about(const shmt_operator* op) {
+  static const struct {
+    const char *part, *whole;
+  } parts[] = {{"_cat_sized", "cat"}, {"_as_strided_at", "as_strided"}};
+  for (size_t i = 0; op->schema->name[0] == '_' && i < sizeof parts / sizeof *parts; i++)
+    if (strcmp(op->schema->name, parts[i].part) == 0) return shmt__operator_lookup(parts[i].whole);
+  return op;
+}
+
 shmt_status shmt__py_call_torch_dispatch(PyObject* mode, const shmt_operator* op, const shmt_value* args,
                                          shmt_value* results) {
   shmt_status status = SHMT_E_PYTHON;
   PyGILState_STATE gil = shmt__py_gil_ensure();
   handler_args h;
+  op = asked_about(op);
   PyObject* func = shmt__py_operator_object(op);
   PyObject* r = NULL;
   if (handler_args_init(&h, op, args) == 0 && func && Py_EnterRecursiveCall(" in __torch_dispatch__") == 0) {

@@ -279,7 +279,7 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
   static _Atomic(bool) warned;
   if (r == 0 && n > 0 && dim + 1 < sh->n_dims &&
       shmt__py_is_numpy_array(PySequence_Fast_GET_ITEM(fast, 0))) {
-    shmt_status s = shmt__warn_once(&warned, "Creating a tensor from a list of NumPy arrays is slow: "
+    shmt_status s = shmt__warn_once(&warned, "Creating a tensor from a list of numpy.ndarrays is extremely slow: "
                                            "make one array of them with numpy.array() first");
     if (s != SHMT_OK) r = (shmt__py_raise(s), -1);
   }
