@@ -38,22 +38,38 @@ def is_scripting() -> bool:
     return False
 
 
-_local = threading.local()
+class TracingState:
+    """A trace that is being recorded: programs ask only whether there is one."""
+
+
+class _Traces(threading.local):
+    """The traces that one thread records, one inside another."""
+
+    def __init__(self) -> None:
+        self.states: list[TracingState] = []
+
+
+_traces = _Traces()
+
+
+def tracing_state() -> TracingState | None:
+    """Return the innermost trace that this thread records, in `jit.trace`; None: none."""
+    return _traces.states[-1] if _traces.states else None
 
 
 def is_tracing() -> bool:
     """Return whether this thread records a trace, in `jit.trace`."""
-    return getattr(_local, "depth", 0) > 0
+    return tracing_state() is not None
 
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
     """Let `is_tracing` be True in a block."""
-    _local.depth = getattr(_local, "depth", 0) + 1
+    _traces.states.append(TracingState())
     try:
         yield
     finally:
-        _local.depth -= 1
+        _traces.states.pop()
 
 
 # --- marks of functions --------------------------------------------------------------------------

@@ -26,8 +26,11 @@ def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
     """Note that a part of the library is used: nobody is told."""
 
 
-def _get_tracing_state() -> None:
-    """Return the trace that is being recorded: None."""
+def _get_tracing_state() -> Any:
+    """Return the trace that this thread records, in `jit.trace`; None: none."""
+    from shmtensor._torch._jit_internal import tracing_state
+
+    return tracing_state()
 
 
 def _jit_set_setting(value: Any) -> Any:

@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import shmtensor
+from shmtensor._core._not_offered import unavailable_class
 from shmtensor.nn import Module, Parameter, Sequential
 
 from . import _concrete
@@ -41,6 +42,10 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+
+
+#: Tracers look for such objects among the attributes of modules; there are none.
+ScriptObject: Any = unavailable_class("ScriptObject", "torch", "there is no TorchScript here")
 
 
 class _Run(NamedTuple):

@@ -405,3 +405,9 @@ def test_classes_can_be_proxied() -> None:
     globals()["Held"] = Held
     traced = fx.symbolic_trace(lambda x: Held(x + 1).value)
     assert traced(2) == 3 and Held(4).value == 4
+
+
+def test_tracers_may_ask_for_objects_of_scripts() -> None:
+    assert not isinstance(T.ones(1), fx._symbolic_trace.ScriptObject)
+    with pytest.raises(NotImplementedError, match="no TorchScript"):
+        fx._symbolic_trace.ScriptObject()

@@ -44,6 +44,29 @@ def test_numbers_stay_those_of_the_example(program: Any, warns: str, expected: A
     assert traced(T.full((3,), 2.0)).tolist() == expected
 
 
+def test_values_that_the_package_takes_give_no_warning() -> None:
+    def f(loc: Any, scale: Any, value: Any) -> Any:
+        return T.distributions.Normal(loc, scale, validate_args=False).log_prob(value)
+
+    loc, scale, value = T.tensor(0.0), T.tensor(1.0), T.randn(5, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = jit.trace(f, (loc, scale, value))
+    assert T.equal(traced(loc, scale, value), f(loc, scale, value))
+
+
+def test_programs_see_that_a_trace_runs() -> None:
+    states = []
+
+    def f(x: Any) -> Any:
+        states.append(T._C._get_tracing_state())  # type: ignore[attr-defined]
+        return x + 1
+
+    jit.trace(f, T.ones(2), check_trace=False)
+    assert states[0] is not None
+    assert T._C._get_tracing_state() is None  # type: ignore[attr-defined]
+
+
 def test_sizes_follow_the_argument() -> None:
     traced = jit.trace(lambda x: x.size(0) * x.view(x.shape[0], -1), T.ones(3, 2, 2))
     assert traced(T.ones(5, 2, 2)).shape == (5, 4) and traced(T.ones(5, 2, 2))[0, 0] == 5

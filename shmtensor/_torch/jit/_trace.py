@@ -15,6 +15,7 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import shmtensor
@@ -47,7 +48,9 @@ class _JitTracer(ExampleTracer):
     """Takes values out of proxies for those of the examples, with a warning."""
 
     def take_constant(self, proxy: ExampleProxy, kind: str) -> None:
-        """Warn."""
+        """Warn, unless the package itself takes the value, as its checks of arguments do."""
+        if _is_taken_by_package():
+            return
         if kind == "loop":
             text = (
                 "Iterating over a tensor might cause the trace to be incorrect: the number of "
@@ -122,10 +125,26 @@ def is_script(module: Module) -> bool:
     return "_is_script" in module.__dict__
 
 
+#: Modules whose frames stand between a program and what its use of a proxy does.
+_TRACING = ("shmtensor.fx", __name__.rpartition(".")[0])
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _is_taken_by_package() -> bool:
+    """Whether code of the package uses a proxy: the first that is not of proxies and traces."""
+    frame = inspect.currentframe()
+    while frame is not None and _module_of(frame).startswith(_TRACING):
+        frame = frame.f_back
+    return frame is not None and _module_of(frame).partition(".")[0] == "shmtensor"
+
+
 def _levels_to_program() -> int:
     """How far up the program's own code is."""
     level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("shmtensor"):
+    while frame is not None and _module_of(frame).startswith("shmtensor"):
         level, frame = level + 1, frame.f_back
     return max(level - 1, 1)
 
