@@ -131,7 +131,7 @@ def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: Any) -> Tensor:
 
 
 def has_memory(tensor: Tensor) -> bool:
-    """Return whether a tensor has elements of its own; those of ``_make_wrapper_subclass`` do not."""
+    """Return whether a tensor has elements of its own; wrappers have none."""
     return type(tensor) is Tensor or "NoMemory" not in _C._dispatch_keys(tensor)
 
 
