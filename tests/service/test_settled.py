@@ -238,18 +238,18 @@ def test_a_bound_of_a_server_that_a_client_opened_first(service: Service) -> Non
 
 @pytest.mark.check
 def test_permits_are_settled_by_the_first_who_says_how_many(service: Service) -> None:
-    some = service.Semaphore("some")
+    some = service.Semaphore("permits")
     assert some.value == 1 and some.acquire() and not some.acquire(blocking=False)
-    three = service.Semaphore("some", 3)
+    three = service.Semaphore("permits", 3)
     assert some.value == three.value == 2
     assert some.acquire(False) and three.acquire(False) and not some.acquire(False)
     for n in (1, 2, 4):
         with pytest.raises(
-            ValueError, match=f'"some" is in use as a semaphore of 3 places, not of {n}'
+            ValueError, match=f'"permits" is in use as a semaphore of 3 places, not of {n}'
         ):
-            service.Semaphore("some", n)
+            service.Semaphore("permits", n)
     with pytest.raises(ValueError, match="3 places, not of 1"):
-        service.Lock("some")
+        service.Lock("permits")
     assert "some permits" in repr(some) and "3 permits" in repr(three)
     some.release()
     some.release()

@@ -38,6 +38,7 @@ static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
 
   if (r->row == SHMT_LOOP_scatter_add) return shmt__scalar_int(0);
   if (r->row == SHMT_LOOP_scatter_mul) return shmt__scalar_int(1);
+  if (shmt__is_complex(dtype)) return shmt__scalar_int(0); /* the loops refuse it */
   const bool lowest = r->row == SHMT_LOOP_scatter_amax;
   if (shmt__is_floating(dtype)) return shmt__scalar_float(lowest ? -INFINITY : INFINITY);
   if (dtype == SHMT_BOOL) return shmt__scalar_bool(!lowest);
