@@ -45,7 +45,7 @@ __all__ = [
 
 
 #: Tracers look for such objects among the attributes of modules; there are none.
-ScriptObject: Any = unavailable_class("ScriptObject", "torch", "there is no TorchScript here")
+ScriptObject: Any = unavailable_class("ScriptObject", __name__, "there is no TorchScript here")
 
 
 class _Run(NamedTuple):
