@@ -314,3 +314,31 @@ def test_a_queue_that_persists_later_keeps_its_messages(
     jobs = service.Queue("jobs")
     assert np.asarray(jobs.get(timeout=10)).tolist() == [1, 1, 1]
     service.unpublish("jobs")
+
+
+# --- what the maker says ---
+
+
+def test_what_the_maker_says_is_there_before_the_name_is(service: Service) -> None:
+    """Another thread opens each name at the moment when it is there, and says nothing of it."""
+    names = [f"made-{i}" for i in range(300)]
+    seen: list[Any] = []
+
+    def look() -> None:
+        for i, name in enumerate(names):
+            service._handle.wait_newer(name, 0, 10_000)
+            seen.append(service.Topic(name)._said() if i % 2 else service.Queue(name)._maxsize)
+
+    other = threading.Thread(target=look)
+    other.start()
+    made: list[Any] = []
+    for i, name in enumerate(names):
+        made.append(
+            service.Topic(name, depth=256, history=3, overflow="block")
+            if i % 2
+            else service.Queue(name, 7)
+        )
+        if i % 10 == 9:
+            waiting.until(lambda i=i: len(seen) == i + 1)
+    other.join()
+    assert seen == [[256, 3, "block"] if i % 2 else 7 for i in range(300)]

@@ -27,8 +27,9 @@ static void storages_fini(storages* s) {
   s->n = 0;
 }
 
-/* Makes new storages. */
-typedef shmt_status make_function(shmt_service* v, storages* out);
+/* Makes new storages. What `said` says of them stands in them from the beginning: another program may find the name,
+ * and subscribe say, before the maker has gone on. */
+typedef shmt_status make_function(shmt_service* v, const void* said, storages* out);
 
 static void auto_snapshot(shmt_snapshot** place) { shmt_snapshot_clear(place); }
 
@@ -63,7 +64,7 @@ static shmt_status check_name(const char* name) {
 
 /* The storages of what has the name, made if need be. On success the caller owns n_wanted references. */
 static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t n_wanted,
-                                bool persists, make_function* make, storages* out) {
+                                bool persists, make_function* make, const void* said, storages* out) {
   const uint32_t how = (uint32_t)kind << SHMT_NAME_KIND_SHIFT | SHMT_PUBLISH_IF_NONE |
                        (persists ? (uint32_t)SHMT_PUBLISH_PERSISTS : 0);
   SHMT_TRY(check_name(name));
@@ -78,7 +79,7 @@ static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_ki
     storages_fini(&made);
     made = *out; /* it is to persist from now on; the manager leaves the storages that it has */
     out->n = 0;
-    if (made.n == 0) SHMT_TRY(make(v, &made));
+    if (made.n == 0) SHMT_TRY(make(v, said, &made));
     SHMT_TRY(shmt_service_publish(v, name, made.at, made.n, "", 0, how, &version));
   }
   SHMT_FAIL(SHMT_E_HANDLE, "the name '%s' comes and goes all the time", name);
@@ -86,12 +87,19 @@ static shmt_status open_or_make(shmt_service* v, const char* name, shmt__name_ki
 
 /* --- rings --- */
 
+/* What is said of a ring; 0 says nothing. */
+typedef struct bounds {
+  uint32_t max_messages, max_deliveries;
+} bounds;
+
 /* The storage of a ring, which is not used as one yet. */
-static shmt_status make_ring(shmt_service* v, storages* out) {
+static shmt_status make_ring(shmt_service* v, const void* said, storages* out) {
   SHMT_AUTO(shmt__pinned_session) session = NULL;
+  const bounds* b = said;
   shmt__ring* ring = NULL;
   SHMT_TRY(shmt__service_pinned(v, true, &session));
-  SHMT_TRY(shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, 0, &ring));
+  SHMT_TRY(shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, b->max_messages, &ring));
+  atomic_store_explicit(&ring->header->max_deliveries, b->max_deliveries, memory_order_relaxed);
   shmt__storage_retain(ring->storage);
   *out = (storages){.at = {ring->storage}, .n = 1};
   shmt__ring_close(ring);
@@ -128,9 +136,10 @@ static shmt_status say_bounds(const char* name, const char* kind, shmt__ring* r,
 
 static shmt_status open_ring(shmt_service* v, const char* name, shmt__name_kind kind, uint32_t max_messages,
                              uint32_t max_deliveries, bool persists, shmt__ring** out) {
+  const bounds said = {max_messages, max_deliveries};
   storages s = {.n = 0};
   shmt__ring* ring = NULL;
-  SHMT_TRY(open_or_make(v, name, kind, 1, persists, make_ring, &s));
+  SHMT_TRY(open_or_make(v, name, kind, 1, persists, make_ring, &said, &s));
   SHMT_TRY(shmt__ring_over(s.at[0], &ring));
   const shmt_status status =
       say_bounds(name, kind == SHMT_NAME_QUEUE ? "queue" : "server", ring, max_messages, max_deliveries);
@@ -161,7 +170,8 @@ shmt_status shmt__named_server_open(shmt_service* v, const char* name, uint32_t 
 
 /* --- events --- */
 
-static shmt_status make_event(shmt_service* v, storages* out) {
+static shmt_status make_event(shmt_service* v, const void* said, storages* out) {
+  (void)said;
   shmt_storage* s = NULL;
   shmt__ring* ring = NULL;
   SHMT_TRY(shmt_service_new_storage(v, SHMT_EVENT_BYTES, &s));
@@ -178,16 +188,16 @@ static shmt_status make_event(shmt_service* v, storages* out) {
 
 shmt_status shmt__named_event_open(shmt_service* v, const char* name, bool persists, shmt__ring** out) {
   storages s = {.n = 0};
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_EVENT, 1, persists, make_event, &s));
+  SHMT_TRY(open_or_make(v, name, SHMT_NAME_EVENT, 1, persists, make_event, NULL, &s));
   return shmt__event_over(s.at[0], out);
 }
 
 /* --- topics --- */
 
-static shmt_status make_topic(shmt_service* v, storages* out) {
+static shmt_status make_topic(shmt_service* v, const void* said, storages* out) {
   SHMT_AUTO(shmt__pinned_session) session = NULL;
   SHMT_TRY(shmt__service_pinned(v, true, &session));
-  SHMT_TRY(shmt__topic_make_storages(session, &out->at[0], &out->at[1]));
+  SHMT_TRY(shmt__topic_make_storages(session, said, &out->at[0], &out->at[1]));
   out->n = 2;
   return SHMT_OK;
 }
@@ -225,7 +235,7 @@ shmt_status shmt__named_topic_open(shmt_service* v, const char* name, const shmt
   const shmt__topic_wish said = {.depth = wish->depth < 0 ? SHMT_TOPIC_UNSAID : wish->depth,
                                  .history = wish->history < 0 ? SHMT_TOPIC_UNSAID : wish->history,
                                  .overflow = wish->overflow < 0 ? SHMT_TOPIC_UNSAID : wish->overflow};
-  SHMT_TRY(open_or_make(v, name, SHMT_NAME_TOPIC, 2, persists, make_topic, &s));
+  SHMT_TRY(open_or_make(v, name, SHMT_NAME_TOPIC, 2, persists, make_topic, &said, &s));
   SHMT_TRY(shmt__topic_over(s.at[0], s.at[1], &topic));
   shmt_status status = say_wish(name, topic, &said);
   if (status != SHMT_OK) {

@@ -15,7 +15,8 @@
 
 /* --- life --- */
 
-shmt_status shmt__topic_make_storages(shmt__session* s, shmt_storage** out_log, shmt_storage** out_table) {
+shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_wish* said, shmt_storage** out_log,
+                                      shmt_storage** out_table) {
   SHMT_AUTO(shmt_storage) table = NULL;
   shmt__ring* log = NULL;
   SHMT_TRY(shmt__storage_create_in(s, sizeof(shmt__topic_table), &table));
@@ -23,6 +24,7 @@ shmt_status shmt__topic_make_storages(shmt__session* s, shmt_storage** out_log, 
   memset(t, 0, sizeof *t);
   t->magic = SHMT_TOPIC_MAGIC;
   t->version = SHMT_TOPIC_VERSION;
+  atomic_init(&t->said, shmt__topic_said_of(said));
   SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, SHMT_RING_LEAST_CAPACITY, 1, &log));
   shmt__storage_retain(log->storage);
   *out_log = log->storage;

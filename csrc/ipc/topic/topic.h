@@ -16,9 +16,10 @@ typedef struct shmt__topic {
   shmt__topic_table* table;
 } shmt__topic;
 
-/* The storages of a new topic of which nothing is said yet, in a session of a service. New references. Errors:
+/* The storages of a new topic, of which this is said, in a session of a service. New references. Errors:
  * SHMT_E_NOMEM, SHMT_E_MANAGER. */
-shmt_status shmt__topic_make_storages(struct shmt__session* s, shmt_storage** out_log, shmt_storage** out_table);
+shmt_status shmt__topic_make_storages(struct shmt__session* s, const shmt__topic_wish* said, shmt_storage** out_log,
+                                      shmt_storage** out_table);
 /* The topic that two storages are. Consumes the references, also on failure. Errors: SHMT_E_HANDLE (they are none),
  * SHMT_E_NOMEM. */
 shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic** out);
