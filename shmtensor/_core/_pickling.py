@@ -27,6 +27,7 @@ __all__ = [
     "deepcopy_tensor",
     "find_named",
     "has_memory",
+    "make_wrapper",
     "rebuild_meta_storage",
     "rebuild_sparse",
     "rebuild_storage",
@@ -135,6 +136,30 @@ def has_memory(tensor: Tensor) -> bool:
     return type(tensor) is Tensor or "NoMemory" not in _C._dispatch_keys(tensor)
 
 
+def make_wrapper(
+    kind: type[Tensor],
+    dtype: Any,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    storage_offset: int,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+) -> Tensor:
+    """Make a tensor without memory, whose class knows what it stands for."""
+    made: Tensor = _C._TensorBase._make_wrapper_subclass(
+        kind,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=bool(requires_grad),
+    )
+    return made
+
+
 def rebuild_wrapper(
     kind: type[Tensor],
     size: tuple[int, ...],
@@ -146,14 +171,8 @@ def rebuild_wrapper(
     state: Any,
 ) -> Tensor:
     """Unpickle a tensor without memory: its attributes are all there is."""
-    made: Tensor = _C._TensorBase._make_wrapper_subclass(
-        kind,
-        size,
-        strides=stride,
-        storage_offset=storage_offset,
-        dtype=dtype,
-        device=device,
-        requires_grad=requires_grad,
+    made = make_wrapper(
+        kind, dtype, size, stride, storage_offset, _C.strided, device, requires_grad
     )
     set_state(made, state)
     return made

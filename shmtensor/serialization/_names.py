@@ -18,6 +18,7 @@ from shmtensor._core import _legacy
 from shmtensor._core._pickling import (
     as_class,
     has_memory,
+    make_wrapper,
     rebuild_sparse,
     rebuild_tensor,
     sparse_parts,
@@ -105,28 +106,8 @@ def _rebuild_meta_tensor_no_storage(
     return made
 
 
-def _rebuild_wrapper_subclass(
-    kind: type[Tensor],
-    dtype: Any,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    storage_offset: int,
-    layout: Any,
-    device: Any,
-    requires_grad: bool,
-) -> Tensor:
-    """Make a tensor without memory, whose class knows what it stands for."""
-    made: Tensor = _C._TensorBase._make_wrapper_subclass(
-        kind,
-        size,
-        strides=stride,
-        storage_offset=storage_offset,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=bool(requires_grad),
-    )
-    return made
+def _rebuild_wrapper_subclass(*facts: Any) -> Tensor:
+    return make_wrapper(*facts)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Tensor:

@@ -27,8 +27,8 @@ static void storages_fini(storages* s) {
   s->n = 0;
 }
 
-/* Makes new storages. What `said` says of them stands in them from the beginning: another program may find the name,
- * and subscribe say, before the maker has gone on. */
+/* Makes new storages. What the maker says of them (`said`) stands in them from the beginning: as soon as the name is
+ * there, another program may find it and subscribe, before the maker has gone on. */
 typedef shmt_status make_function(shmt_service* v, const void* said, storages* out);
 
 static void auto_snapshot(shmt_snapshot** place) { shmt_snapshot_clear(place); }
