@@ -37,7 +37,7 @@ class Topic:
         lib.shmt__sessions_unlock()
         log, table, wish = ctypes.c_void_p(), ctypes.c_void_p(), _Wish(DEPTH, history, 0)
         make = lib.shmt__topic_make_storages
-        owner.check(make(session, ctypes.byref(log), ctypes.byref(table)))
+        owner.check(make(session, ctypes.byref(wish), ctypes.byref(log), ctypes.byref(table)))
         owner.check(lib.shmt__topic_over(log, table, ctypes.byref(self.pointer)))
         assert lib.shmt__topic_say(self.pointer, ctypes.byref(wish), ctypes.byref(_Wish()))
 
