@@ -240,7 +240,7 @@ int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out) {
   shmt__sessions_lock();
   shmt_status status = resolve_fd(fd, nbytes, &handle, &h);
   if (status == SHMT_OK && h != NULL) {
-    h->is_owned = true;
+    shmt__held_block_own(h);
     status =
         shmt__storage_adopt(&shmt__allocator_managed, h->map, h, nbytes, SHMT_STORAGE_SHARED, out);
     if (status == SHMT_OK)

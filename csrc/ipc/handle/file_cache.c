@@ -69,8 +69,8 @@ bool shmt__file_cache_add(const shmt__held_block* h) {
                    .generation = h->generation,
                    .since_ms = shmt__os_now_ms(),
                    .block = h->block,
-                   .file = h->is_owned ? shmt__saved_descriptor_take(h) : SHMT_NO_DESCRIPTOR,
-                   .is_owned = h->is_owned,
+                   .file = shmt__held_block_is_owned(h) ? shmt__saved_descriptor_take(h) : SHMT_NO_DESCRIPTOR,
+                   .is_owned = shmt__held_block_is_owned(h),
                    .is_entered = h->is_entered};
   s->cached_file_bytes += h->map_bytes;
   return true;

@@ -81,7 +81,7 @@ static void report_release(const shmt__held_block* h) {
 static void give_up(const shmt__held_block* h) {
   shmt__session* s = h->session;
   if (SHMT_UNLIKELY(shmt__debug)) report_release(h);
-  if (h->is_owned && h->map == NULL) {
+  if (shmt__held_block_is_owned(h) && h->map == NULL) {
     shmt__arena_free(&s->arena, h->block);
     return;
   }

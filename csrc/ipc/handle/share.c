@@ -32,7 +32,7 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, uint64_t
   /* Do not free it when it is in use here already: a member has overwritten its state. */
   if (status == SHMT_E_NOMEM) shmt__arena_free(&s->arena, block);
   if (status != SHMT_OK) return status;
-  (*out)->is_owned = true;
+  shmt__held_block_own(*out);
   (*out)->nbytes = nbytes;
   (*out)->offset = shmt__arena_offset(&s->arena, block);
   return SHMT_OK;
@@ -89,7 +89,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
     status = shmt__file_block_create(s, nbytes, w.n_paged == 0, &h);
     /* Too many files are open, here or in the manager. Use the arena, which needs none. */
     as_file = status != SHMT_E_OS;
-    if (status == SHMT_OK) h->is_owned = true;
+    if (status == SHMT_OK) shmt__held_block_own(h);
     if (!as_file) {
       shmt_error_clear();
       status = SHMT_OK;

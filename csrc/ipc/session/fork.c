@@ -33,11 +33,6 @@
 
 enum { FORK_MS = 2000 };
 
-static void hold_for_child(shmt__held_block* h, void* arg) {
-  shmt__session* s = arg;
-  (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
-}
-
 /* Send the request for the child's number on our own connection. */
 static bool send_request(shmt__session* s, uint64_t deadline_ms) {
   const shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
@@ -142,7 +137,7 @@ static void before_fork(void) {
     shmt__session* s = shmt__session_at(i);
     if (!get_for_child(s, deadline_ms)) claim_for_child(s);
     if (s->child_client == 0) continue;
-    shmt__session_each_held_block(s, hold_for_child, s);
+    shmt__session_hold_for(s, s->child_client);
     SHMT_FAILPOINT(fork_held);
   }
 }
@@ -156,12 +151,6 @@ static void in_parent(void) {
     shmt__descriptor_close(&s->child_control);
   }
   shmt__request_keep_lock(false);
-}
-
-/* The slabs belong to the parent. */
-static void disown(shmt__held_block* h, void* arg) {
-  (void)arg;
-  h->is_owned = false;
 }
 
 /* Report that the child has started: to the manager, or in the table of clients when there is no connection. */
@@ -218,8 +207,7 @@ static void in_child(void) {
     s->token = s->child_token;
     s->child_socket = s->child_control = SHMT_NO_DESCRIPTOR;
     s->leases = (shmt__lease_cursor){0};
-    shmt__arena_reset(&s->arena);
-    shmt__session_each_held_block(s, disown, NULL);
+    shmt__arena_reset(&s->arena); /* the slabs belong to the parent */
     if (s->files != NULL) s->files->in_child(s);
     if (is_shared) claim_own(s);
     if (s->lock_pin == NULL) s->lock_pin = shmt__os_pin_locks(shmt__descriptor_number(&s->control));

@@ -75,6 +75,39 @@ bool shmt__session_forget_held_block(shmt__held_block* h) {
   return true;
 }
 
+/* The block's head says the generation: as long as we hold the block it is the one of our record. So the records, which
+ * lie anywhere, are not read. */
+static void hold_for(const shmt__map* m, uint32_t block, uint32_t client) {
+  const uint64_t head = atomic_load_explicit(&m->blocks[block].head, memory_order_relaxed);
+  (void)shmt__block_hold(m, block, client, shmt__head_generation(head));
+}
+
+static void hold_record_for(shmt__held_block* h, void* arg) {
+  if (h->generation != 0) hold_for(&h->session->map, h->block, *(const uint32_t*)arg);
+}
+
+void shmt__session_hold_for(shmt__session* s, uint32_t client) {
+  enum { AHEAD = 8 }; /* blocks, whose two cache lines are on their way meanwhile */
+  const uint32_t n_blocks = s->map.fixed.n_blocks;
+  uint32_t left = s->n_held_blocks;
+  if (SHMT_UNLIKELY(s->has_lost_blocks)) {
+    shmt__session_each_held_block(s, hold_record_for, &client);
+    return;
+  }
+  for (uint32_t first = 0; first < n_blocks && left > 0; first += SHMT_HELD_BLOCK_CHUNK) {
+    shmt__held_block** chunk = s->held_blocks[first / SHMT_HELD_BLOCK_CHUNK];
+    for (uint32_t i = 0; chunk != NULL && i < SHMT_HELD_BLOCK_CHUNK; i++) {
+      if (i + AHEAD < SHMT_HELD_BLOCK_CHUNK && chunk[i + AHEAD] != NULL) {
+        __builtin_prefetch(&s->map.blocks[first + i + AHEAD], 1);
+        __builtin_prefetch(&s->map.blocks[first + i + AHEAD].holds, 1);
+      }
+      if (chunk[i] == NULL) continue;
+      hold_for(&s->map, first + i, client);
+      left--;
+    }
+  }
+}
+
 void shmt__session_each_held_block(shmt__session* s, void (*f)(shmt__held_block* h, void* arg),
                                 void* arg) {
   uint32_t left = s->n_held_blocks;

@@ -133,8 +133,11 @@ static void keep_control(shmt__session* s, int fd) {
 /* If the block was freed meanwhile, its generation becomes 0, which fits no handle. */
 static void hold_again(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
-  if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
-  h->is_owned = false;
+  if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) {
+    h->generation = 0;
+    s->has_lost_blocks = true;
+  }
+  h->owned_in = 0;
 }
 
 void shmt__session_hold_again(shmt__session* s, int new_control_fd) {

@@ -48,7 +48,7 @@ typedef struct shmt__held_block {
   uint64_t nbytes;       /* 0: not open yet */
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
-  bool is_owned;   /* the slab is ours */
+  uint32_t owned_in; /* the slab is ours: 1 + shmt__fork_count() of the process that got it; 0: it is not */
   bool has_pages;  /* of a FILE block: the file was used before */
   bool is_entered; /* the map was used before: its pages are in the page table */
   void* map;       /* of the file behind the block */
@@ -98,6 +98,7 @@ struct shmt__session {
   shmt__arena arena;
   shmt__held_block*** held_blocks; /* by block / SHMT_HELD_BLOCK_CHUNK, block % SHMT_HELD_BLOCK_CHUNK */
   uint32_t n_held_blocks;
+  bool has_lost_blocks; /* of some records the generation is 0, or was */
   const shmt__session_files* files; /* NULL: no file was mapped yet */
   struct shmt__saved_descriptor* saved_descriptors; /* oldest first; NULL until there is one */
   uint32_t n_saved_descriptors;
@@ -180,6 +181,8 @@ static inline void* shmt__held_block_data(const shmt__held_block* h) {
 /* With SHMTENSOR_DEBUG: is the block still ours, and of that generation? `what` begins the text.
  * Errors: SHMT_E_HANDLE with the values. */
 shmt_status shmt__held_block_check(const shmt__held_block* h, const char* what);
+/* Set the hold of this number, too, on each block that this process holds. */
+void shmt__session_hold_for(shmt__session* s, uint32_t client);
 /* Call f for each block that this process holds. */
 void shmt__session_each_held_block(shmt__session* s, void (*f)(shmt__held_block* h, void* arg), void* arg);
 
@@ -225,5 +228,12 @@ bool shmt__session_was_named_here(uint64_t id);
 void shmt__session_address(uint64_t id, char* out, size_t capacity);
 /* How many forks lie between this process and the one that installed the fork handlers. */
 uint32_t shmt__fork_count(void);
+
+/* Is the slab of the block ours? A forked child inherits the records and owns none of them, without having to write to
+ * each. */
+static inline bool shmt__held_block_is_owned(const shmt__held_block* h) {
+  return h->owned_in == 1 + shmt__fork_count();
+}
+static inline void shmt__held_block_own(shmt__held_block* h) { h->owned_in = 1 + shmt__fork_count(); }
 
 #endif
