@@ -59,7 +59,7 @@ static const shmt__own_slab* own_slab(const shmt__arena* a, uint32_t block) {
 
 static bool reserve_own(shmt__arena* a) {
   if (a->own_of == NULL) a->own_of = calloc(a->map->fixed.n_blocks, sizeof *a->own_of);
-  if (a->own_of == NULL || a->n_own < a->own_capacity) return a->own_of != NULL;
+  if (a->own_of == NULL || a->n_unused_own > 0 || a->n_own < a->own_capacity) return a->own_of != NULL;
   uint32_t capacity = a->own_capacity ? 2 * a->own_capacity : 8;
   shmt__own_slab* own = realloc(a->own, sizeof *own * capacity);
   if (own == NULL) return false;
@@ -70,17 +70,25 @@ static bool reserve_own(shmt__arena* a) {
 
 /* There is room, see reserve_own. */
 static void enter_own(shmt__arena* a, const shmt__own_slab* slab) {
-  uint32_t i = 0;
-  while (i < a->n_own && a->own[i].n_blocks != 0) i++;
-  if (i == a->n_own) a->n_own++;
+  uint32_t i = a->n_own;
+  if (a->n_unused_own > 0) {
+    for (i = a->unused_own; a->own[i].n_blocks != 0; i++) {
+    }
+    a->unused_own = i + 1;
+    a->n_unused_own--;
+  } else {
+    a->n_own++;
+  }
   a->own[i] = *slab;
   for (uint32_t j = 0; j < slab->n_blocks; j++) a->own_of[slab->first_block + j] = i + 1;
 }
 
 static void forget_own(shmt__arena* a, uint32_t block) {
-  shmt__own_slab* slab = &a->own[a->own_of[block] - 1];
+  const uint32_t i = a->own_of[block] - 1;
+  shmt__own_slab* slab = &a->own[i];
   for (uint32_t j = 0; j < slab->n_blocks; j++) a->own_of[slab->first_block + j] = 0;
   slab->n_blocks = 0;
+  if (a->n_unused_own++ == 0 || i < a->unused_own) a->unused_own = i;
 }
 
 uint64_t shmt__arena_offset(const shmt__arena* a, uint32_t block) {
@@ -460,15 +468,14 @@ void shmt__arena_reset(shmt__arena* a) {
   }
   a->now = &a->lists[0];
   if (a->placed != NULL) memset(a->placed, 0, a->map->fixed.n_slabs);
-  for (uint32_t i = 0; i < a->n_own; i++) {
-    if (a->own[i].n_blocks > 0) forget_own(a, a->own[i].first_block);
-  }
-  a->n_own = 0;
+  /* Freed, not overwritten: a forked child shares its pages with the parent until it writes to them. */
+  free(a->own_of);
+  a->own_of = NULL;
+  a->n_own = a->n_unused_own = a->unused_own = 0;
 }
 
 void shmt__arena_fini(shmt__arena* a) {
   shmt__arena_reset(a);
   free(a->placed);
   free(a->own);
-  free(a->own_of);
 }

@@ -64,6 +64,7 @@ typedef struct shmt__arena {
   uint8_t* placed;                                /* placement of each slab; NULL: all have placement 0 */
   shmt__own_slab* own;                            /* our slabs */
   uint32_t n_own, own_capacity;
+  uint32_t n_unused_own, unused_own; /* entries of `own` that are unused; none of them lies before the second */
   uint32_t* own_of; /* by block: index in `own` plus 1; 0: not in a slab of ours. NULL until there is one */
 } shmt__arena;
 
