@@ -1,9 +1,11 @@
 /* storage/blocks.h -- the caching allocator behind shmt__alloc, with its fast path inline.
  *
- *   <= 4 KB    20 size classes. A thread takes blocks from its own lists and returns them there, without
- *              a lock. A list that becomes empty or full exchanges half of its blocks with the class's
- *              central list. Slabs are divided into blocks for the central lists; a slab is kept until
- *              the process ends.
+ *   <= 4 KB    20 size classes. A thread takes blocks from its own list of a class and returns them there.
+ *              A list that becomes full turns into a batch, and one that becomes empty is refilled by a
+ *              batch. A thread keeps one batch of each class; more go to a few places for all threads,
+ *              where an exchange of a pointer puts or takes a whole one. Only when those are full or empty
+ *              does a thread need the lock. Slabs are divided into blocks; a slab is kept until the process
+ *              ends.
  *   above      8 size classes for each power of two, with one list each, all under one lock. When the
  *              cache exceeds its limit, the blocks that were freed longest ago leave it first. From 2 MB
  *              on, a block consists of whole pages with advice for huge pages, and can be zeroed without
@@ -45,7 +47,8 @@ typedef struct shmt__small_block {
 typedef struct shmt__small_block_list {
   shmt__small_block* head;
   uint32_t count;
-  uint32_t limit; /* most blocks of a thread's list */
+  uint32_t limit; /* most blocks of a thread's list, and how many a batch has */
+  shmt__small_block* batch; /* of a thread: its first block; NULL: none */
 } shmt__small_block_list;
 
 typedef struct shmt__thread_cache {

@@ -1,4 +1,4 @@
-/* storage/small_blocks.c -- small blocks: size classes, thread lists, central lists, thread exit. */
+/* storage/small_blocks.c -- small blocks: size classes, thread lists, batches for all threads, thread exit. */
 #include "storage/blocks.h"
 
 #include "api/storage.h"
@@ -26,21 +26,34 @@ typedef struct slab {
   struct slab* next;
 } slab;
 
-enum { SLAB_HEADER_BYTES = 64, LIST_BYTES = 64 << 10, LIST_MIN_BLOCKS = 32 };
+enum { SLAB_HEADER_BYTES = 64, BATCH_BYTES = 32 << 10, BATCH_MIN_BLOCKS = 16, N_PLACES = 8 };
+
+/* A batch that lies in no place: the first bytes of its first block. */
+typedef struct batch {
+  shmt__small_block first;
+  struct batch* next;
+} batch;
 
 static struct {
-  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES];
+  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES]; /* single blocks */
+  batch* batches[SHMT_N_SMALL_CLASSES];
   slab* slabs;
   shmt__thread_cache* caches;
 } central; /* under the lock */
 SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_SMALL_BLOCKS)
 
+/* Batches for all threads; NULL: none. Who takes one out by an exchange has it alone, so nobody reads blocks that
+ * another thread may use. Each class has a cache line. */
+static struct {
+  _Alignas(64) _Atomic(shmt__small_block*) places[N_PLACES];
+} shared[SHMT_N_SMALL_CLASSES];
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
 
 static uint32_t list_limit(unsigned c) {
-  uint32_t n = LIST_BYTES / shmt__small_class_bytes[c];
-  return n > LIST_MIN_BLOCKS ? n : LIST_MIN_BLOCKS;
+  uint32_t n = BATCH_BYTES / shmt__small_class_bytes[c];
+  return n > BATCH_MIN_BLOCKS ? n : BATCH_MIN_BLOCKS;
 }
 
 /* --- counters ------------------------------------------------------------------ */
@@ -62,6 +75,42 @@ static void move_blocks(shmt__small_block_list* from, shmt__small_block_list* to
     to->head = b;
     to->count++;
   }
+}
+
+/* Give a batch to all threads. False: all places are taken. */
+static bool put_batch(unsigned c, shmt__small_block* first) {
+  for (unsigned i = 0; i < N_PLACES; i++) {
+    shmt__small_block* none = NULL;
+    /* release: whoever takes it sees its links. */
+    if (atomic_load_explicit(&shared[c].places[i], memory_order_relaxed) == NULL &&
+        atomic_compare_exchange_strong_explicit(&shared[c].places[i], &none, first, memory_order_release,
+                                                memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
+
+static shmt__small_block* take_batch(unsigned c) {
+  for (unsigned i = 0; i < N_PLACES; i++) {
+    if (atomic_load_explicit(&shared[c].places[i], memory_order_relaxed) == NULL) continue;
+    shmt__small_block* first = atomic_exchange_explicit(&shared[c].places[i], NULL, memory_order_acquire);
+    if (first != NULL) return first;
+  }
+  return NULL;
+}
+
+static void put_batch_locked(unsigned c, shmt__small_block* first) {
+  batch* b = (batch*)first;
+  SHMT_UNPOISON(&b->next, sizeof(batch*));
+  b->next = central.batches[c];
+  central.batches[c] = b;
+}
+
+static void put_batch_anywhere(unsigned c, shmt__small_block* first) {
+  if (put_batch(c, first)) return;
+  shmt__mutex_lock(&lock);
+  put_batch_locked(c, first);
+  shmt__mutex_unlock(&lock);
 }
 
 /* Divide a new slab into n blocks of class c, and put them on `to`. False: memory is out. */
@@ -93,12 +142,21 @@ static void unlink_cache_locked(shmt__thread_cache* cache) {
   if (cache->next) cache->next->prev = cache->prev;
 }
 
-/* A thread ends: its blocks go to the central lists. */
+/* Give the blocks of a thread to all. */
+static void empty_lists_locked(shmt__thread_cache* cache) {
+  for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++) {
+    shmt__small_block_list* list = &cache->lists[c];
+    if (list->batch != NULL && !put_batch(c, list->batch)) put_batch_locked(c, list->batch);
+    list->batch = NULL;
+    move_blocks(list, &central.lists[c], UINT32_MAX);
+  }
+}
+
+/* A thread ends: its blocks go to the others. */
 static void drain_cache(void* arg) {
   shmt__thread_cache* cache = arg;
   shmt__mutex_lock(&lock);
-  for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
-    move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
+  empty_lists_locked(cache);
   /* The counts move under the lock, so that a reader finds them either here or there. */
   shmt__count_flush(cache);
   atomic_fetch_add_explicit(&shmt__counters.n_allocs, cache->n_allocs, memory_order_relaxed);
@@ -112,8 +170,8 @@ static void drain_cache(void* arg) {
 static void make_key(void) { (void)pthread_key_create(&exit_key, drain_cache); }
 
 /* In a forked child the other threads do not exist. Their caches stay in the registry, since live tensors may have been
- * counted there. Their free blocks (at most 64 KB a class) are not used again, because a thread may have been in the
- * middle of a push when the process forked. */
+ * counted there. Their free blocks (at most 64 KB a class, and a batch on its way) are not used again, because a thread
+ * may have been in the middle of a push when the process forked. */
 static shmt__thread_cache* make_cache(void) {
   pthread_once(&once, make_key);
   shmt__thread_cache* cache = calloc(1, sizeof *cache);
@@ -134,15 +192,32 @@ static shmt__thread_cache* make_cache(void) {
 
 /* --- slow paths ------------------------------------------------------------------- */
 
+/* Fill an empty list. False: memory is out. */
+static bool fill_locked(unsigned c, shmt__small_block_list* list) {
+  batch* b = central.batches[c];
+  if (b != NULL) {
+    central.batches[c] = b->next;
+    SHMT_POISON(&b->next, sizeof(batch*));
+    list->head = &b->first;
+    list->count = list->limit;
+    return true;
+  }
+  move_blocks(&central.lists[c], list, list->limit);
+  return list->head != NULL || carve_locked(c, list->limit, list);
+}
+
 void* shmt__small_refill(unsigned c) {
   shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
   if (cache == NULL) return NULL;
   shmt__small_block_list* list = &cache->lists[c];
-  uint32_t batch = list->limit / 2;
+  if (list->head == NULL) {
+    list->head = list->batch != NULL ? list->batch : take_batch(c);
+    list->batch = NULL;
+    list->count = list->head != NULL ? list->limit : 0;
+  }
   if (list->head == NULL) {
     shmt__mutex_lock(&lock);
-    move_blocks(&central.lists[c], list, batch);
-    bool ok = list->head != NULL || carve_locked(c, batch, list);
+    bool ok = fill_locked(c, list);
     shmt__mutex_unlock(&lock);
     if (!ok) return NULL;
   }
@@ -153,18 +228,29 @@ void* shmt__small_refill(unsigned c) {
   return b;
 }
 
-void shmt__small_spill(void* p, unsigned c) {
-  shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
-  shmt__small_block* b = p;
-  shmt__mutex_lock(&lock);
-  if (cache != NULL && cache->lists[c].count >= cache->lists[c].limit)
-    move_blocks(&cache->lists[c], &central.lists[c], cache->lists[c].limit / 2);
-  shmt__small_block_list* to = cache != NULL ? &cache->lists[c] : &central.lists[c];
+static void push(shmt__small_block_list* to, shmt__small_block* b, unsigned c) {
   b->next = to->head;
   to->head = b;
   to->count++;
   SHMT_POISON(b + 1, shmt__small_class_bytes[c] - sizeof *b);
-  shmt__mutex_unlock(&lock);
+}
+
+void shmt__small_spill(void* p, unsigned c) {
+  shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
+  if (cache == NULL) {
+    shmt__mutex_lock(&lock);
+    push(&central.lists[c], p, c);
+    shmt__mutex_unlock(&lock);
+    return;
+  }
+  shmt__small_block_list* list = &cache->lists[c];
+  if (list->count >= list->limit) {
+    if (list->batch != NULL) put_batch_anywhere(c, list->batch);
+    list->batch = list->head;
+    list->head = NULL;
+    list->count = 0;
+  }
+  push(list, p, c);
 }
 
 /* --- statistics ---------------------------------------------------------------------- */
@@ -204,8 +290,7 @@ void shmt_memory_empty_cache(void) {
   shmt__thread_cache* cache = shmt__tls_cache;
   if (cache != NULL) {
     shmt__mutex_lock(&lock);
-    for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
-      move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
+    empty_lists_locked(cache);
     shmt__mutex_unlock(&lock);
   }
   shmt__large_empty();

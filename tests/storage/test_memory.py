@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
+import time
 
 import pytest
 
@@ -76,6 +78,50 @@ def test_blocks_freed_by_another_thread_come_back() -> None:
     again = [UntypedStorage(100) for _ in range(4000)]
     assert memory.memory_reserved() - reserved < 4000 * 64
     assert len(again) == 4000
+
+
+@pytest.mark.parametrize("nbytes", [1, 100, 4096])
+def test_freeing_in_one_thread_what_another_allocates_takes_no_more_memory(nbytes: int) -> None:
+    made: queue.SimpleQueue[list[UntypedStorage]] = queue.SimpleQueue()
+
+    def drop() -> None:
+        while batch := made.get():
+            for block in batch:
+                block.fill_(1)
+            batch.clear()
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    for _ in range(5):
+        made.put([UntypedStorage(nbytes) for _ in range(2000)])
+    before = memory.memory_reserved()
+    try:
+        for _ in range(100):
+            batch = [UntypedStorage(nbytes).fill_(2) for _ in range(2000)]
+            assert all(block[0] == 2 for block in batch[::100])
+            while made.qsize() > 4:
+                time.sleep(0.001)
+            made.put(batch)
+            del batch
+    finally:
+        made.put([])
+        thread.join()
+    # What is on its way, and what threads keep.
+    assert memory.memory_reserved() - before < 5 * 2000 * max(nbytes, 64) + (1 << 20)
+
+
+def test_blocks_of_threads_that_end_come_back() -> None:
+    def use() -> None:
+        blocks = [UntypedStorage(100) for _ in range(5000)]
+        blocks.clear()
+
+    use()
+    reserved = memory.memory_reserved()
+    for _ in range(50):
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+    assert memory.memory_reserved() - reserved < 2 * 5000 * 128
 
 
 def test_forked_child_allocates_while_parents_threads_do() -> None:
