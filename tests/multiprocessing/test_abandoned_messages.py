@@ -131,6 +131,47 @@ all_gone()
     )
 
 
+def test_many_tensors_in_a_queue_that_nobody_reads(scripts: Any) -> None:
+    """The ring names a list of them."""
+    _run(
+        scripts,
+        """
+queue = mp.SimpleQueue()
+queue.put([st.ones(16, shared=True) for _ in range(5000)])
+queue.put(block())
+n_used = snapshot().n_used - snapshot().n_queued
+assert snapshot().n_queued >= 5001, snapshot()
+let_the_manager_look()
+assert len(queue.get()) == 5000  # an audit has left them alone
+queue.put([st.ones(16, shared=True) for _ in range(5000)])
+assert snapshot().n_leases == 0, snapshot()  # they end with the queue
+del queue
+gc.collect()
+until(lambda: snapshot().n_queued == 0 and snapshot().n_used <= n_used, snapshot)
+""",
+    )
+
+
+def test_killed_reader_of_many_tensors(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+queue = mp.SimpleQueue()
+def read():
+    kept = queue.get()
+    assert len(kept) == 5000
+    os.kill(os.getpid(), signal.SIGKILL)
+queue.put([st.ones(16, shared=True) for _ in range(5000)])
+queue.put([st.full((16,), 3.0, shared=True) for _ in range(3000)])
+os.waitpid(fork(read), 0)
+# Of the message that stays: its tensors, its data, the list.
+until(lambda: snapshot().n_queued == 3002, snapshot)
+assert all(t.sum().item() == 48 for t in queue.get())
+until(lambda: snapshot().n_queued == 0 and snapshot().n_used <= 10, snapshot)
+""",
+    )
+
+
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue"])
 def test_standard_queues(scripts: Any, kind: str) -> None:
     _run(

@@ -6,6 +6,7 @@ Not covered: who dies when (test_lifetime, test_kill), the protocol below (tests
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import mp_children
@@ -116,6 +117,35 @@ def test_tensor_that_comes_back_is_the_same_memory(echo: Any) -> None:
     back = echo(tensor)
     assert back.data_ptr() == tensor.data_ptr()
     assert back.untyped_storage() is tensor.untyped_storage()
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("n", [2046, 2047, 2048, 2049, 10_000, 70_000])
+def test_many_tensors_of_one_message_arrive_in_order(n: int, echo: Any) -> None:
+    tensors = [st.full((2,), float(i), shared=True) for i in range(n)]
+    came = echo([*tensors, tensors[0]])
+    assert [t.data_ptr() for t in came] == [t.data_ptr() for t in (*tensors, tensors[0])]
+    assert came[0] is came[-1]
+
+
+@pytest.mark.parametrize("kind", ["Pipe", "Queue"])
+def test_many_tensors_pass_other_channels(kind: str) -> None:
+    tensors = [st.full((2,), float(i), shared=True) for i in range(5000)]
+    if kind == "Pipe":
+        reader, writer = mp.Pipe(False)
+        thread = threading.Thread(target=writer.send, args=(tensors,))
+        thread.start()
+        came = reader.recv()
+        thread.join()
+        reader.close()
+        writer.close()
+    else:
+        queue = mp.Queue()
+        queue.put(tensors)
+        came = queue.get()
+        queue.close()
+        queue.join_thread()
+    assert [t.data_ptr() for t in came] == [t.data_ptr() for t in tensors]
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,10 @@ typedef struct audit {
   audited_ring* rings;
   uint32_t n_rings, room;
   uint32_t* leaks;   /* by block: first how often messages name it, then how many leases are too many */
+  bool* is_counted;  /* by block: the list in it; a message that names it again does not make us read it again */
   uint32_t n_blocks;
   uint32_t rings_made; /* when it began */
-  shmt__ring_reader reader;
+  shmt__ring_reader reader, list_reader;
 } audit;
 
 /* --- finding rings --- */
@@ -237,6 +238,25 @@ static void count_block(audit* a, uint32_t block, uint64_t generation) {
   if (shmt__head_generation(head) == generation) a->leaks[block]++;
 }
 
+/* Count the blocks on the list of a message. False: it cannot be read. Any member can write what it says. */
+static bool count_list(audit* a, const shmt__ring_block* list) {
+  if (list->block >= a->n_blocks || a->is_counted[list->block]) return true;
+  const shmt__slab_view* s = shmt__arena_manager_slab_of(a->arena_manager, list->block);
+  const uint32_t n = shmt__ring_list_length(list->nbytes);
+  if (s == NULL || s->state != SHMT_SLAB_ARENA || list->nbytes > s->block_bytes || n == 0) return true;
+  if (generation_of(&a->arena_manager->map.blocks[list->block]) != list->generation) return true;
+  a->is_counted[list->block] = true;
+  shmt__ring_reader_begin(&a->list_reader, a->arena_manager->arena_fd, shmt__slab_offset_of(s, list->block),
+                          (uint32_t)list->nbytes);
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    shmt__ring_block ref;
+    if (!shmt__ring_reader_copy(&a->list_reader, &at, &ref, sizeof ref)) return false;
+    count_block(a, ref.block, ref.generation);
+  }
+  return true;
+}
+
 /* Count the messages of one ring, up to the first that makes no sense. False: they cannot be read. */
 static bool count_ring(audit* a, audited_ring* r) {
   shmt__ring_header* h = r->mapped.header;
@@ -259,6 +279,7 @@ static bool count_ring(audit* a, audited_ring* r) {
       shmt__ring_block ref;
       if (!shmt__ring_reader_copy(&a->reader, &at, &ref, sizeof ref)) return false;
       count_block(a, ref.block, ref.generation);
+      if (i == 0 && (m.flags & SHMT_RING_LISTED) != 0 && !count_list(a, &ref)) return false;
     }
     head = shmt__ring_next(head, m.nbytes, capacity);
     left -= m.nbytes;
@@ -350,8 +371,9 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   a.n_blocks = k->blocks_end;
   a.rings_made = atomic_load_explicit(&c->rings_made, memory_order_seq_cst);
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
+  a.is_counted = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.is_counted);
   bool all = false;
-  if (a.leaks != NULL && lock_all(&a) && count_all(&a)) {
+  if (a.leaks != NULL && a.is_counted != NULL && lock_all(&a) && count_all(&a)) {
     all = find_leaks(&a);
     if (is_consistent(&a))
       correct(&a);
@@ -362,5 +384,6 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   unlock_all(&a);
   if (!all) atomic_store_explicit(&c->rings_stale, 1, memory_order_relaxed);
   free(a.leaks);
+  free(a.is_counted);
   return all;
 }

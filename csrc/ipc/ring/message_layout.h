@@ -38,6 +38,12 @@
  * must not trust the positions, reads messages through the descriptor of the arena, where a page that is missing reads
  * as zeros.
  *
+ * Note [Long lists]
+ * A message of more than SHMT_RING_MAX_BLOCKS blocks (SHMT_RING_LISTED) names one block in the ring, and this has the
+ * references to all others, which were written before the message and never change. Each block on the list has a ring
+ * lease, as if it were named in the ring, and the audit reads the lists. A consumer that cannot open the list ends the
+ * lease of that block only, and asks for an audit. Queues of a service have no such messages.
+ *
  * Note [Unacknowledged messages]
  * A consumer that gets with an acknowledgement moves the message into a second ring, U, and acknowledges it there when
  * its work is done. U is a bare ring, and the queue's ring keeps it by a ring lease, which the audit counts like a
@@ -70,7 +76,7 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 7,
+  SHMT_RING_VERSION = 8,
   SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
   SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
   SHMT_RING_LINE_DATA = 4352,         /* the same of a bare ring with the words of calls (ipc/call/call_layout.h) */
@@ -79,7 +85,8 @@ enum {
   SHMT_RING_LEAST_CAPACITY = 1 << 10, /* of any ring */
   SHMT_RING_MOST_CAPACITY = 1 << 30,
   SHMT_RING_INLINE = 32 << 10, /* most data of one message; longer data goes into a block of its own */
-  SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message */
+  SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message, in the ring */
+  SHMT_RING_MOST_LISTED = 1 << 20, /* the same in a list */
 };
 
 /* Bits of shmt__ring.ends[client]. */
@@ -174,6 +181,7 @@ enum {
   SHMT_RING_ERROR = 4,   /* a reply that says why there is none */
   SHMT_RING_TAKEN = 8,   /* the data begins with a shmt__ring_taken */
   SHMT_RING_FORWARDED = 16, /* of a topic: it comes from another machine */
+  SHMT_RING_LISTED = 32, /* Note [Long lists] */
   SHMT_RING_FLAGS = 0xff,
   SHMT_RING_DELIVERIES_SHIFT = 8, /* above: how often it was delivered before */
   SHMT_RING_MOST_DELIVERIES = 0xffffff,
@@ -254,6 +262,12 @@ static inline uint32_t shmt__ring_write(shmt__ring_area area, uint32_t offset, c
   __builtin_memcpy(area.at + offset, data, first);
   if (nbytes > first) __builtin_memcpy(area.at, (const char*)data + first, nbytes - first);
   return (uint32_t)((offset + nbytes) % area.capacity);
+}
+
+/* How many references a list of nbytes has; 0: it is none. */
+static inline uint32_t shmt__ring_list_length(uint64_t nbytes) {
+  const uint64_t n = nbytes / sizeof(shmt__ring_block);
+  return nbytes % sizeof(shmt__ring_block) == 0 && n <= SHMT_RING_MOST_LISTED ? (uint32_t)n : 0;
 }
 
 /* Does a message's header fit a ring with so many bytes in use? */

@@ -91,9 +91,23 @@ static shmt_status refer(const shmt__ring* r, const shmt__outgoing_message* p, s
   return SHMT_OK;
 }
 
+/* The references of a message that is being put. */
+typedef struct naming {
+  const shmt__ring_block* at; /* in the ring, by storage */
+  const shmt__ring_block* listed; /* Note [Long lists]; our copy, which nobody else can change */
+  uint32_t n_listed;
+} naming;
+
+static void add_leases(const shmt__ring* r, const shmt__ring_block* blocks, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (blocks[i].block != (uint32_t)SHMT_HANDLE_NO_BLOCK)
+      shmt__block_add_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
+  }
+}
+
 /* Write the message behind the tail, then move the tail. The caller has put_lock and has seen that there is room. */
-static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__ring_block* blocks,
-                    uint32_t nbytes, uint64_t tail) {
+static void publish(shmt__ring* r, const shmt__outgoing_message* p, const naming* refs, uint32_t nbytes,
+                    uint64_t tail) {
   shmt__ring_header* h = r->header;
   uint32_t at = shmt__ring_offset(tail);
   shmt__ring_message m = {.nbytes = nbytes,
@@ -101,13 +115,11 @@ static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__
                           .n_blocks = p->n_storages,
                           .flags = p->flags};
   SHMT_FAILPOINT(ring_put_locked);
-  for (uint32_t i = 0; i < p->n_storages; i++) {
-    if (blocks[i].block != (uint32_t)SHMT_HANDLE_NO_BLOCK)
-      shmt__block_add_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
-  }
+  add_leases(r, refs->at, p->n_storages);
+  add_leases(r, refs->listed, refs->n_listed);
   SHMT_FAILPOINT(ring_put_leased);
   at = shmt__ring_write(r->area, at, &m, sizeof m);
-  at = shmt__ring_write(r->area, at, blocks, sizeof *blocks * p->n_storages);
+  at = shmt__ring_write(r->area, at, refs->at, sizeof *refs->at * p->n_storages);
   for (int i = 0; i < 2; i++)
     at = shmt__ring_write(r->area, at, p->parts[i], p->part_bytes[i]);
   SHMT_FAILPOINT(ring_put_written);
@@ -128,9 +140,8 @@ static shmt__ring_result repair_tail(shmt__ring* r, uint64_t tail, uint64_t head
   return SHMT_RING_FAILED;
 }
 
-static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message* p,
-                                    const shmt__ring_block* blocks, uint32_t nbytes,
-                                    unsigned flags, uint64_t* out_head) {
+static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message* p, const naming* refs,
+                                    uint32_t nbytes, unsigned flags, uint64_t* out_head) {
   shmt__ring_header* h = r->header;
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
   /* acquire: the consumer has read what we are about to write over. */
@@ -151,7 +162,7 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
     return SHMT_RING_NO_ROOM;
   }
   if (SHMT_UNLIKELY(shmt__ring_reserve(r, shmt__ring_offset(tail), nbytes) != SHMT_OK)) return SHMT_RING_FAILED;
-  publish(r, p, blocks, nbytes, tail);
+  publish(r, p, refs, nbytes, tail);
   if (is_pending) drop_pending_locked(r, 1);
   return SHMT_RING_DONE;
 }
@@ -169,9 +180,8 @@ static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t de
   return w == SHMT_OS_WAIT_INTERRUPTED ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
 }
 
-static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message* p,
-                                    const shmt__ring_block* blocks, unsigned flags,
-                                    uint64_t deadline_ns) {
+static shmt__ring_result put_named(shmt__ring* r, const shmt__outgoing_message* p, const naming* refs, unsigned flags,
+                                   uint64_t deadline_ns) {
   uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
       p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
   uint64_t begun_ns = 0;
@@ -180,7 +190,7 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message*
     uint64_t head = 0;
     shmt__ring_result result = shmt__ring_lock(r, &r->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    result = put_locked(r, p, blocks, nbytes, flags, &head);
+    result = put_locked(r, p, refs, nbytes, flags, &head);
     shmt__ring_unlock(&r->header->put_lock, word);
     if (result == SHMT_RING_DONE) {
       signal_change(r, &r->header->data_event);
@@ -195,11 +205,27 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message*
   }
 }
 
+/* The same with a list: Note [Long lists]. */
+static shmt__ring_result put_listed(shmt__ring* r, const shmt__outgoing_message* p, const shmt__ring_block* blocks,
+                                    unsigned flags, uint64_t deadline_ns) {
+  const uint64_t nbytes = sizeof *blocks * p->n_storages;
+  SHMT_AUTO(shmt_storage) list = NULL;
+  shmt__outgoing_message m = *p;
+  shmt__ring_block first;
+  if (shmt__storage_create_in(r->session, nbytes, &list) != SHMT_OK) return SHMT_RING_FAILED;
+  memcpy(list->data, blocks, nbytes);
+  m.storages = &list;
+  m.n_storages = 1;
+  m.flags |= SHMT_RING_LISTED;
+  if (refer(r, &m, &first) != SHMT_OK) return SHMT_RING_FAILED;
+  return put_named(r, &m, &(naming){&first, blocks, p->n_storages}, flags, deadline_ns);
+}
+
 shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns) {
   shmt__ring_block few[FEW_BLOCKS], *blocks = few;
   uint64_t n_data = (uint64_t)p->part_bytes[0] + p->part_bytes[1];
-  SHMT_ASSERT(n_data <= SHMT_RING_INLINE && p->n_storages <= SHMT_RING_MAX_BLOCKS);
+  SHMT_ASSERT(n_data <= SHMT_RING_INLINE && p->n_storages <= shmt__ring_most_storages(r));
   (void)n_data;
   if (p->n_storages > FEW_BLOCKS && (blocks = malloc(sizeof *blocks * p->n_storages)) == NULL) {
     (void)shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes",
@@ -207,7 +233,9 @@ shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p,
     return SHMT_RING_FAILED;
   }
   shmt__ring_result result = SHMT_RING_FAILED;
-  if (refer(r, p, blocks) == SHMT_OK) result = put_blocks(r, p, blocks, flags, deadline_ns);
+  if (refer(r, p, blocks) == SHMT_OK)
+    result = p->n_storages > SHMT_RING_MAX_BLOCKS ? put_listed(r, p, blocks, flags, deadline_ns)
+                                                  : put_named(r, p, &(naming){blocks, NULL, 0}, flags, deadline_ns);
   if (blocks != few) free(blocks);
   return result;
 }
@@ -222,7 +250,7 @@ shmt__ring_result shmt__ring_put_in_lock(shmt__ring* r, const shmt__outgoing_mes
     (void)shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *blocks * p->n_storages);
     return result;
   }
-  if (refer(r, p, blocks) == SHMT_OK) result = put_locked(r, p, blocks, nbytes, 0, &head);
+  if (refer(r, p, blocks) == SHMT_OK) result = put_locked(r, p, &(naming){blocks, NULL, 0}, nbytes, 0, &head);
   if (blocks != few) free(blocks);
   return result;
 }
@@ -240,7 +268,7 @@ shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_messag
     uint64_t head = 0;
     uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
         p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
-    result = refer(r, p, blocks) == SHMT_OK ? put_locked(r, p, blocks, nbytes, 0, &head)
+    result = refer(r, p, blocks) == SHMT_OK ? put_locked(r, p, &(naming){blocks, NULL, 0}, nbytes, 0, &head)
                                             : SHMT_RING_FAILED;
     if (result != SHMT_RING_DONE) break;
   }
@@ -261,15 +289,53 @@ void shmt__received_message_fini(shmt__received_message* d) {
   *d = (shmt__received_message){0};
 }
 
+/* The references of a message, first those in the ring. */
+typedef struct references {
+  shmt__ring_block* at; /* malloc'd */
+  uint32_t n;
+} references;
+
+/* Hold the blocks on the list that is the message's first block, and put their storages in place of that. */
+static shmt_status open_list(shmt__ring* r, shmt__received_message* out, references* refs) {
+  shmt_storage* list = out->storages[0];
+  const uint32_t n = out->n_storages == 1 ? shmt__ring_list_length(list->nbytes) : 0;
+  SHMT_REQUIRE(n > 0, SHMT_E_HANDLE, "the queue is damaged: %" PRIu32 " blocks, and a list of %" PRIu64 " bytes",
+               out->n_storages, list->nbytes);
+  shmt__ring_block* at = malloc(sizeof *at * (n + 1));
+  shmt_storage** storages = calloc(n, sizeof(shmt_storage*));
+  shmt_status status = SHMT_OK;
+  if (at == NULL || storages == NULL) {
+    free(at);
+    status = shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *at * n);
+  } else {
+    at[0] = refs->at[0];
+    memcpy(at + 1, list->data, sizeof *at * n);
+    atomic_signal_fence(memory_order_seq_cst); /* from here on use the copy only: others can write there */
+    free(refs->at);
+    *refs = (references){at, n + 1};
+    status = shmt__ring_blocks_open(r->session, at + 1, n, storages);
+  }
+  if (status != SHMT_OK) {
+    free(storages);
+    return status;
+  }
+  shmt__storage_release(list);
+  free(out->storages);
+  out->storages = storages;
+  out->n_storages = n;
+  out->flags &= ~(uint32_t)SHMT_RING_LISTED;
+  return SHMT_OK;
+}
+
 /* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the head may move
  * behind it, also after an error: the blocks are gone. After any other error, such as that no descriptor is left, the
  * message stays, for a later attempt or for another consumer. */
 static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
-                           shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
+                           shmt__ring_message* m, references* out_refs, bool* out_taken) {
   uint32_t at = shmt__ring_read(r->area, shmt__ring_offset(head), m, sizeof *m);
   *out = (shmt__received_message){.flags = m->flags};
   *out_taken = false;
-  *out_blocks = NULL;
+  *out_refs = (references){NULL, 0};
   SHMT_REQUIRE(shmt__ring_message_is_valid(m, used), SHMT_E_HANDLE,
                "the queue is damaged: a message of %" PRIu32 " bytes with %" PRIu32
                " blocks and %" PRIu32 " bytes of data, where %" PRIu32 " bytes are in use",
@@ -278,7 +344,7 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__re
   shmt__ring_block* blocks = n > 0 ? malloc(sizeof *blocks * n) : NULL;
   out->storages = n > 0 ? calloc(n, sizeof *out->storages) : NULL;
   out->data = malloc(m->n_data > 0 ? m->n_data : 1);
-  *out_blocks = blocks;
+  *out_refs = (references){blocks, m->n_blocks};
   if (out->data == NULL || (n > 0 && (blocks == NULL || out->storages == NULL)))
     SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %" PRIu32 " bytes", m->nbytes);
   at = shmt__ring_read(r->area, at, blocks, sizeof *blocks * n);
@@ -286,8 +352,14 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__re
   out->nbytes = m->n_data;
   shmt_status status = SHMT_OK;
   if (n > 0) status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
-  *out_taken = status == SHMT_OK || status == SHMT_E_HANDLE;
   if (status == SHMT_OK) out->n_storages = m->n_blocks;
+  if (SHMT_UNLIKELY((m->flags & SHMT_RING_LISTED) != 0)) {
+    if (status == SHMT_OK && n > 0) status = open_list(r, out, out_refs);
+    /* What the list says may have leases that nobody ends. */
+    if (status == SHMT_E_HANDLE)
+      atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  }
+  *out_taken = status == SHMT_OK || status == SHMT_E_HANDLE;
   return status;
 }
 
@@ -309,7 +381,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
                                      bool* out_unwanted) {
   shmt__ring_header* h = r->header;
   shmt__ring_message m;
-  shmt__ring_block* blocks = NULL;
+  references refs = {NULL, 0};
   bool taken = false;
   if (SHMT_UNLIKELY(atomic_load_explicit(&h->moving, memory_order_relaxed) != 0)) shmt__ring_settle_move(r);
   uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
@@ -321,7 +393,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
   shmt_status status = SHMT_E_HANDLE;
   *out = (shmt__received_message){0};
   if (shmt__ring_position_is_valid(head, r->area.capacity) && shmt__ring_position_is_valid(tail, r->area.capacity))
-    status = receive(r, head, used, out, &m, &blocks, &taken);
+    status = receive(r, head, used, out, &m, &refs, &taken);
   else
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
   SHMT_FAILPOINT(ring_get_held);
@@ -334,11 +406,11 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
     atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->area.capacity) : tail,
                           memory_order_release);
     SHMT_FAILPOINT(ring_get_claimed);
-    if (taken) end_leases(r, blocks, m.n_blocks);
+    if (taken) end_leases(r, refs.at, refs.n);
     SHMT_FAILPOINT(ring_get_leases_ended);
   }
   if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
-  free(blocks);
+  free(refs.at);
   if (status == SHMT_OK) return SHMT_RING_DONE;
   *out_stays = !taken && status != SHMT_E_HANDLE;
   shmt__received_message_fini(out);
@@ -391,13 +463,13 @@ shmt__ring_result shmt__ring_drop(shmt__ring* r) {
 
 shmt_status shmt__ring_peek(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out) {
   shmt__ring_message m;
-  shmt__ring_block* blocks = NULL;
+  references refs = {NULL, 0};
   bool taken = false;
   const uint32_t capacity = r->area.capacity;
   SHMT_REQUIRE(shmt__ring_position_is_valid(*position, capacity) && shmt__ring_position_is_valid(tail, capacity),
                SHMT_E_HANDLE, "the queue is damaged: a message at %016" PRIx64, *position);
-  shmt_status status = receive(r, *position, shmt__ring_used(*position, tail, capacity), out, &m, &blocks, &taken);
-  free(blocks);
+  shmt_status status = receive(r, *position, shmt__ring_used(*position, tail, capacity), out, &m, &refs, &taken);
+  free(refs.at);
   if (status == SHMT_OK)
     *position = shmt__ring_next(*position, m.nbytes, capacity);
   else

@@ -98,6 +98,10 @@ bool shmt__ring_takes_pickles(const shmt__ring* r) {
          ((s->map.fixed.flags & SHMT_SESSION_GROUP) == 0 && s->key.owner == shmt__os_uid());
 }
 
+uint32_t shmt__ring_most_storages(const shmt__ring* r) {
+  return r->is_bare || r->session->key.is_service ? SHMT_RING_MAX_BLOCKS : SHMT_RING_MOST_LISTED;
+}
+
 shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
   shmt_storage* s = NULL;
   SHMT_TRY(shmt__storage_import(h, NULL, &s));

@@ -91,6 +91,8 @@ shmt_status shmt__ring_over(shmt_storage* storage, shmt__ring** out);
 shmt_status shmt__ring_view(shmt_storage* storage, shmt__ring* out);
 /* May its messages be pickles? Not in a service where they may come from other users. */
 bool shmt__ring_takes_pickles(const shmt__ring* r);
+/* How many storages may a message have? More than SHMT_RING_MAX_BLOCKS only where shmt__ring_put puts them all. */
+uint32_t shmt__ring_most_storages(const shmt__ring* r);
 /* The ring of a handle that shmt__ring_export made in any process. Errors: SHMT_E_HANDLE. */
 shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out);
 /* Make a handle with a lease. It can be opened once. */

@@ -278,6 +278,7 @@ shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__rin
   shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
   p->writer.adopts = adopts;
+  p->writer.most_storages = shmt__ring_most_storages(r);
   shmt__py_copies copies;
   PyObject* sent = NULL;
   shmt__py_copies_begin(&copies);

@@ -5,8 +5,8 @@
  * python/ipc/plain_objects.h writes plain objects; a pickler writes all others. Each tensor and storage is added to the
  * message's list: the storage becomes a block reference, the geometry becomes a record, and the pickle has the index of
  * the record. So all blocks of a message are shared, leased and opened together, whatever objects contain the tensors.
- * What the list cannot take (a storage of another session, more than SHMT_RING_MAX_BLOCKS) is pickled as in any other
- * message, with a lease of its own.
+ * What the list cannot take (a storage of another session, more than shmt__ring_most_storages) is pickled as in any
+ * other message, with a lease of its own.
  */
 #ifndef SHMT_PYTHON_IPC_MESSAGE_H
 #define SHMT_PYTHON_IPC_MESSAGE_H

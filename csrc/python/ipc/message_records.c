@@ -50,7 +50,7 @@ bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage** s) {
 
 bool shmt__py_writer_init(shmt__py_message_writer* w, struct shmt__session* session) {
   shmt__message_head head = {0};
-  *w = (shmt__py_message_writer){.session = session};
+  *w = (shmt__py_message_writer){.session = session, .most_storages = UINT32_MAX};
   return shmt__py_bytes_append(&w->records, &head, sizeof head);
 }
 
@@ -68,7 +68,7 @@ void shmt__py_writer_finish(shmt__py_message_writer* w, bool is_quick) {
 
 /* Can the message take the storage, now that it is shared? */
 static bool takes_storage(const shmt__py_message_writer* w, const shmt_storage* s) {
-  if (w->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one is reserved for the data */
+  if (w->n_storages + 1 >= w->most_storages) return false; /* one is reserved for the data */
   if (s->nbytes == 0) return true;
   if (s->allocator != &shmt__allocator_managed || shmt__storage_has(s, SHMT_STORAGE_READ_ONLY)) return false;
   const shmt__held_block* h = s->ctx;

@@ -29,6 +29,7 @@ typedef struct shmt__py_message_writer {
   struct shmt__session* session; /* of the ring that the message is for; NULL: for none */
   shmt_storage** storages;       /* owned references */
   uint32_t n_storages, storages_cap;
+  uint32_t most_storages;        /* with that of the data, if that becomes long */
   shmt__py_bytes records, pickle; /* records begin with the head; pickle: what a pickler or plain_objects.c writes */
   uint32_t adopts;   /* SHMT_PY_ADOPTS_* */
   bool is_reducing;  /* one of our reductions runs: tensors join the message */
