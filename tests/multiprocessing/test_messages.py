@@ -6,6 +6,7 @@ Not covered: who dies when (test_lifetime, test_kill), the protocol below (tests
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -259,3 +260,30 @@ def test_share_memory_twice_keeps_the_memory() -> None:
     assert tensor.data_ptr() == address
     assert tensor[1:].is_shared()
     assert not tensor.clone().is_shared()
+
+
+def test_lists_that_another_thread_exchanges_are_told_apart() -> None:
+    """A tensor is shared without the interpreter's lock; the new list may get the old address."""
+    queue = mp.SimpleQueue()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)  # threads change where the lock is given up
+    try:
+        for _ in range(20):
+            outer: list[Any] = [[0], st.ones(1 << 20), None]
+            may_begin = threading.Lock()
+            may_begin.acquire()
+
+            def exchange(outer: list[Any] = outer, may_begin: Any = may_begin) -> None:
+                may_begin.acquire()
+                outer[0] = None
+                outer[2] = [2]
+
+            thread = threading.Thread(target=exchange)
+            thread.start()
+            may_begin.release()
+            queue.put(outer)
+            thread.join()
+            assert queue.get()[2] in (None, [2])
+    finally:
+        sys.setswitchinterval(interval)
+        queue.close()

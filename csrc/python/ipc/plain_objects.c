@@ -14,17 +14,25 @@ enum { FEW_OBJECTS = 16 };
 
 /* --- which objects occurred --- */
 
-/* Addresses and, in the order of their coming, their numbers. An open table once they are many. */
+/* Objects and, in the order of their coming, their numbers. An open table once they are many. They are held: one that
+ * another thread took out meanwhile would leave its address to a new one. */
 typedef struct memo {
-  PyObject* few[FEW_OBJECTS];
+  PyObject* few[FEW_OBJECTS]; /* owned references; the table's, once there is one */
   PyObject** at;    /* table of addresses; NULL while there are few */
   uint32_t* number; /* of the address in the same place */
   uint32_t n, capacity;
 } memo;
 
-static void memo_fini(memo* m) {
+static void free_table(memo* m) {
   PyMem_Free(m->at);
   PyMem_Free(m->number);
+}
+
+static void memo_fini(memo* m) {
+  const uint32_t n = m->at != NULL ? m->capacity : m->n;
+  PyObject** at = m->at != NULL ? m->at : m->few;
+  for (uint32_t i = 0; i < n; i++) Py_XDECREF(at[i]);
+  free_table(m);
 }
 
 static uint32_t place_of(const memo* m, const PyObject* o) {
@@ -50,7 +58,7 @@ static bool memo_grow(memo* m) {
   grown.at = PyMem_Calloc(grown.capacity, sizeof *grown.at);
   grown.number = PyMem_Calloc(grown.capacity, sizeof *grown.number);
   if (grown.at == NULL || grown.number == NULL) {
-    memo_fini(&grown);
+    free_table(&grown);
     return false;
   }
   uint32_t n_old = m->at != NULL ? m->capacity : m->n;
@@ -61,7 +69,7 @@ static bool memo_grow(memo* m) {
     grown.at[to] = o;
     grown.number[to] = m->at != NULL ? m->number[i] : i;
   }
-  memo_fini(m);
+  free_table(m);
   m->at = grown.at;
   m->number = grown.number;
   m->capacity = grown.capacity;
@@ -71,12 +79,12 @@ static bool memo_grow(memo* m) {
 /* False: out of memory. */
 static bool memo_add(memo* m, PyObject* o) {
   if (m->at == NULL && m->n < FEW_OBJECTS) {
-    m->few[m->n++] = o;
+    m->few[m->n++] = Py_NewRef(o);
     return true;
   }
   if ((m->at == NULL || m->n * 2 >= m->capacity) && !memo_grow(m)) return false;
   uint32_t i = place_of(m, o);
-  m->at[i] = o;
+  m->at[i] = Py_NewRef(o);
   m->number[i] = m->n++;
   return true;
 }
