@@ -98,8 +98,8 @@ class Submitted:
             raise
 
     def _send(self, call: _Call, serial: int) -> None:
-        """Send a request; wait for room, unless the client is closed meanwhile."""
-        while True:
+        """Send a request; wait for room, unless the call is ended meanwhile."""
+        while serial in self._calls:
             left = left_until(call.deadline)
             is_last = left is not None and left <= _SLICE_S
             try:
@@ -109,9 +109,10 @@ class Submitted:
                 if is_last:
                     raise self._named()._late(call.timeout) from None
             else:
-                if self._is_stopped:  # after `stop` has given the call up
+                if serial not in self._calls:  # ended, perhaps before it was sent
                     self._line.give_up(serial)
                 return
+        self._check_open()
 
     def _put_later(self, call: _Call) -> None:
         """Begin a call on the thread that reads: Note [The reader never waits]."""

@@ -636,3 +636,23 @@ def test_lost_calls_wait_for_room_in_a_bounded_queue(
         (request,) = server.take(timeout=programs.WAIT_S)
         request.reply(request.value)
     assert [f.result(programs.WAIT_S) for f in futures] == list(range(6))
+
+
+@pytest.mark.parametrize("first", [1, 505, 16_775_641])
+def test_a_request_that_is_not_put_in_time_leaves_later_calls_alone(
+    service: Service, first: int
+) -> None:
+    """Calls whose numbers are the same modulo 504 have one word in turn; numbers come round."""
+    server = service.Server("bounded", maxsize=1)
+    client = service.Client("bounded")
+    line, packed = T._C._new_line(client._ring, 504), client._ring.pack("later")
+    later = first + 504 if first < 10_000 else 1
+    assert first % 504 == later % 504
+    line.begin(client._ring, packed, later, 0.0)
+    for _ in range(2):
+        with pytest.raises(queue.Full):
+            line.begin(client._ring, packed, first, 0.0)
+    with server.take(wait=10.0)[0] as request:
+        assert request.value == "later"
+        request.reply("good")
+    assert line.wait(later, 10.0, 0) == (later, False, "good")

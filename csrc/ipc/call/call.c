@@ -32,6 +32,31 @@ shmt_status shmt__call_make_line(const shmt__ring* server, uint32_t n_calls, shm
   return SHMT_OK;
 }
 
+/* Is the number before another of the same word? Of two calls that are so far apart that numbers have come round between
+ * them, one has ended. */
+static bool is_before(uint32_t serial, uint32_t other) {
+  return (serial - other) % SHMT_CALL_SERIALS > SHMT_CALL_SERIALS / 2;
+}
+
+/* Write that a call is on its way. False: the word is a later call's, so this one has been given up. */
+static bool claim_word(atomic_uint_least64_t* word, uint32_t serial) {
+  uint64_t now = atomic_load_explicit(word, memory_order_relaxed);
+  do {
+    const shmt__call_state state = shmt__call_state_of(now);
+    const bool is_free = state == SHMT_CALL_NONE || state == SHMT_CALL_GIVEN_UP;
+    if (!is_free && is_before(serial, shmt__call_serial(now))) return false;
+    /* relaxed: the message is published after it. */
+  } while (!atomic_compare_exchange_weak_explicit(word, &now, shmt__call_word(serial, 0, SHMT_CALL_QUEUED),
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
+/* The request was not put. */
+static void clear_word(atomic_uint_least64_t* word, uint32_t serial) {
+  uint64_t now = shmt__call_word(serial, 0, SHMT_CALL_QUEUED);
+  (void)atomic_compare_exchange_strong_explicit(word, &now, 0, memory_order_relaxed, memory_order_relaxed);
+}
+
 shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_t serial,
                                    const shmt__outgoing_message* request, uint64_t deadline_ns) {
   shmt_storage *few[FEW_STORAGES], **storages = few;
@@ -54,10 +79,11 @@ shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_
   atomic_uint_least64_t* word = shmt__call_word_at(line->header, serial);
   const uint32_t me = shmt__client_member(&line->session->map, shmt__ring_client(line));
   atomic_store_explicit(&line->header->caller, me, memory_order_relaxed);
-  /* relaxed: the message is published after it. */
-  atomic_store_explicit(word, shmt__call_word(serial, 0, SHMT_CALL_QUEUED), memory_order_relaxed);
-  shmt__ring_result result = shmt__ring_put(server, &m, 0, deadline_ns);
-  if (result != SHMT_RING_DONE) atomic_store_explicit(word, 0, memory_order_relaxed);
+  shmt__ring_result result = SHMT_RING_FULL;
+  if (claim_word(word, serial)) {
+    result = shmt__ring_put(server, &m, 0, deadline_ns);
+    if (result != SHMT_RING_DONE) clear_word(word, serial);
+  }
   if (storages != few) free(storages);
   return result;
 }
