@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Iterator
+from operator import index
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -391,6 +392,7 @@ class Client:
         if self._is_closed:
             self._check_open()
         deadline = None if timeout is None else deadline_of(timeout)
+        retry = index(retry)
         packed = self._ring.pack(value)
         while True:
             line = self._take_line()
@@ -415,7 +417,7 @@ class Client:
         self._check_open()
         deadline = deadline_of(timeout)
         packed = self._ring.pack(value)
-        for _ in range(max(retry, 0) + 1):
+        for _ in range(max(index(retry), 0) + 1):
             answer = await self._ask_async(packed, deadline, timeout)
             if answer is not None:
                 return self._result(answer[1], answer[2])
@@ -465,7 +467,7 @@ class Client:
 
                 self._submitted = Submitted(self)
             submitted = self._submitted
-        return submitted.begin(packed, timeout, retry)
+        return submitted.begin(packed, timeout, index(retry))
 
     def _take_line(self) -> Any:
         if self._pid != os.getpid():

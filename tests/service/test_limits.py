@@ -5,12 +5,17 @@ Not covered: lengths of names (test_many_names.py, test_locks.py), topics (test_
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from queue import Empty
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import waiting
 
+import shmtensor as T
+from shmtensor import multiprocessing
 from shmtensor._cli.top import _Snapshots
 from shmtensor.inspect import Queue, Session
 from shmtensor.service import Service
@@ -55,6 +60,45 @@ def test_bound_that_is_too_large_is_refused(service: Service, kind: str) -> None
     with pytest.raises(ValueError, match=r"maxsize must be at most 2147483647, got 2147483648"):
         make("bounded", maxsize=1 << 31)
     assert make("bounded", maxsize=(1 << 31) - 1).name == "bounded"
+
+
+#: What takes a count, by the number that it is to take.
+_COUNTS: dict[str, Callable[[Service, Any], object]] = {
+    "Queue": lambda service, n: service.Queue("q", n),
+    "max_deliveries": lambda service, n: service.Queue("q", max_deliveries=n),
+    "Server": lambda service, n: service.Server("s", n),
+    "depth": lambda service, n: service.Topic("t", depth=n),
+    "history": lambda service, n: service.Topic("t", history=n),
+    "Semaphore": lambda service, n: service.Semaphore("m", n),
+    "Barrier": lambda service, n: service.Barrier("b", n),
+    "take": lambda service, n: _empty(lambda: service.Server("s").take(n, timeout=0.0)),
+    "get_many": lambda service, n: _empty(lambda: service.Queue("q").get_many(n, timeout=0.0)),
+    "get_many with ack": lambda service, n: _empty(
+        lambda: service.Queue("q").get_many(n, timeout=0.0, ack=True)
+    ),
+    "frames": lambda service, n: _empty(
+        lambda: service.Topic("t").subscribe().get_many(n, timeout=0.0)
+    ),
+    "retry": lambda service, n: service.Client("s").submit(1, retry=n).cancel(),
+    "pulse": lambda service, n: service.Event("e").pulse(n),
+    "loan": lambda service, n: service.Topic("t").loan(n),
+    "queue": lambda service, n: multiprocessing.Queue(n).close(),
+    "queue of jobs": lambda service, n: multiprocessing.JoinableQueue(n).close(),
+}
+
+
+def _empty(take: Callable[[], object]) -> None:
+    with pytest.raises(Empty):
+        take()
+
+
+@pytest.mark.parametrize("name", _COUNTS)
+def test_counts_are_integers_of_any_library(service: Service, name: str) -> None:
+    _COUNTS[name](service, np.int64(3))
+    _COUNTS[name](service, T.tensor(3))
+    for wrong in (3.0, np.float64(3.0), "3"):
+        with pytest.raises(TypeError):
+            _COUNTS[name](service, wrong)
 
 
 def test_rate_of_another_queue_in_the_same_block_is_not_told() -> None:

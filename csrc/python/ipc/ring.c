@@ -66,8 +66,9 @@ bool shmt__py_is_ring(PyObject* o) { return Py_IS_TYPE(o, ring_type); }
 static PyObject* py_new_ring(PyObject* module, PyObject* n) {
   shmt__ring* ring = NULL;
   (void)module;
-  unsigned long max = PyLong_AsUnsignedLong(n);
-  if (max == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  long max = PyLong_AsLong(n);
+  if (max == -1 && PyErr_Occurred()) return NULL;
+  if (max < 0) max = 0;
   if (max > INT32_MAX) max = INT32_MAX;
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__ring_create((uint32_t)max, &ring);
@@ -97,13 +98,13 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
 static PyObject* py_named_ring(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
   const char* name = NULL;
-  unsigned long max = 0, max_deliveries = 0;
+  long max = 0, max_deliveries = 0;
   int is_server = 0, persists = 0;
   shmt__ring* ring = NULL;
   (void)module;
-  if (!PyArg_ParseTuple(args, "Kspkkp", &service, &name, &is_server, &max, &max_deliveries, &persists)) return NULL;
-  if (service == 0 || max > INT32_MAX || max_deliveries > SHMT_RING_MOST_DELIVERIES)
-    return PyErr_Format(PyExc_ValueError, "_named_ring(): service %llu, %lu messages, %lu deliveries", service, max,
+  if (!PyArg_ParseTuple(args, "Kspllp", &service, &name, &is_server, &max, &max_deliveries, &persists)) return NULL;
+  if (service == 0 || max < 0 || max > INT32_MAX || max_deliveries < 0 || max_deliveries > SHMT_RING_MOST_DELIVERIES)
+    return PyErr_Format(PyExc_ValueError, "_named_ring(): service %llu, %ld messages, %ld deliveries", service, max,
                         max_deliveries);
   shmt_service* v = (shmt_service*)(uintptr_t)service;
   PyThreadState* saved = PyEval_SaveThread();

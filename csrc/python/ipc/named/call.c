@@ -432,11 +432,11 @@ static PyObject* py_take_requests(PyObject* module, PyObject* const* args, Py_ss
   uint64_t deadline_ns;
   (void)module;
   if (!arguments("_take_requests", n, 6)) return NULL;
-  const unsigned long n_max = PyLong_AsUnsignedLong(args[3]);
-  if (n_max == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  const long n_max = PyLong_AsLong(args[3]);
+  if (n_max == -1 && PyErr_Occurred()) return NULL;
   if (!shmt__py_is_ring(args[0]) || !PyType_Check(args[1]) ||
       !PyType_IsSubtype((PyTypeObject*)args[1], request_type) || n_max < 1 || !PyList_CheckExact(args[5]))
-    return PyErr_Format(PyExc_ValueError, "_take_requests(): %lu requests of a %s", n_max, Py_TYPE(args[0])->tp_name);
+    return PyErr_Format(PyExc_ValueError, "_take_requests(): %ld requests of a %s", n_max, Py_TYPE(args[0])->tp_name);
   if (!shmt__py_deadline_of(args[4], &deadline_ns)) return NULL;
   shmt__py_ring* r = (shmt__py_ring*)args[0];
   take_call c = {.base.call = call_take, .ring = r->ring, .received = received,
