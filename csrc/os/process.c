@@ -269,6 +269,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
     got = waitpid(pid, &how, 0);
   } while (got < 0 && errno == EINTR);
   if (got >= 0 && WIFEXITED(how)) *out_exit = WEXITSTATUS(how);
+  if (got >= 0 && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) *out_exit = SHMT_OS_EXIT_KILLED;
   /* ECHILD: a signal handler of the program has reaped it already, which is fine. */
   SHMT_REQUIRE(got < 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0), SHMT_E_MANAGER,
                "the manager %s did not start (wait status %d)", path, how);

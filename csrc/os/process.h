@@ -48,10 +48,12 @@ int shmt__os_open_from_any_process(const uint64_t file_identity[2], bool only_fo
 int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
                         void* arg);
 
+enum { SHMT_OS_EXIT_KILLED = -2 };
+
 /* Run a program in the background. The descriptors fds become 3, 4, ..., and the standard streams go to /dev/null; the
  * program itself must close all others. The program must fork and let its first process exit; this call waits for that.
- * *out_exit: the exit status of that process; -1: none. Errors: SHMT_E_MANAGER with the path and reason, SHMT_E_OS (no
- * descriptor is left). */
+ * *out_exit: the exit status of that process; SHMT_OS_EXIT_KILLED: SIGKILL has ended it; -1: none. Errors:
+ * SHMT_E_MANAGER with the path and reason, SHMT_E_OS (no descriptor is left). */
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
                                   int* out_exit);
 

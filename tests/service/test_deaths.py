@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 import service_programs as programs
@@ -111,6 +115,46 @@ def test_names_survive_the_manager(run: type[programs.Program]) -> None:
         survivor.say()
         survivor.finish()
         waiting.until(lambda: not waiting.runs(manager))
+
+
+_PUBLISHES_ON = """
+import select, sys
+import shmtensor as T
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+published = 0
+while not select.select([sys.stdin], [], [], 0.0)[0]:
+    assert service.publish("mine", T.full((1_000_000,), 1.0)) > published
+    published = service.version("mine")
+    if published == 1:
+        print("ready", flush=True)
+"""
+
+
+def _managers_of(name: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and f"--name={name}" in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+    return found
+
+
+def test_calls_outlive_managers_that_are_killed_one_after_another(
+    run: type[programs.Program],
+) -> None:
+    with programs.serving() as (name, server):
+        publisher = run(_PUBLISHES_ON, name)
+        assert publisher.line() == "ready"
+        server.kill()
+        for i in range(12):
+            waiting.until(lambda: _managers_of(name))
+            time.sleep(0.002 * (i % 4))  # while it is asked, or before
+            for pid in _managers_of(name):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        publisher.say()
+        publisher.finish()
 
 
 def test_newcomer_revives_a_service_whose_manager_was_killed(

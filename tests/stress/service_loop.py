@@ -221,6 +221,13 @@ class Processes:
                 self.moved[place] = now, counts
             assert now - self.moved[place][0] < HANG_S, f"{self.work[place].__name__} hangs"
 
+    def abandon(self) -> None:
+        """Kill all, so that who waits for the end of their output learns what has failed."""
+        for pid in (*self.users, self.supervised):
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     def end(self) -> None:
         """Nothing stays once all are gone."""
         for pid in self.users:
@@ -245,11 +252,15 @@ def main(arguments: list[str], work: tuple[Work, ...] = WORK) -> None:
     """Run; prints what happened."""
     processes = Processes(arguments[0], int(arguments[1]), work)
     kills = int(arguments[2])
-    while processes.kills < kills:
-        time.sleep(processes.rng.random() * 0.1)
-        processes.look()
-        processes.strike()
-    processes.end()
+    try:
+        while processes.kills < kills:
+            time.sleep(processes.rng.random() * 0.1)
+            processes.look()
+            processes.strike()
+        processes.end()
+    except BaseException:
+        processes.abandon()
+        raise
     print(processes.kills, *(sum(counts) for counts in zip(*processes.tally.read(), strict=True)))
 
 

@@ -72,6 +72,7 @@ static shmtensor_status arrive(const char* function, const shmt__handle_use* use
     if (status == SHMT_OK) return SHMTENSOR_OK;
     if (status == SHMT_E_RUNTIME && n_stale++ < TRIES) continue; /* rejoined meanwhile */
     if (status != SHMT_E_TIMEOUT) return shmt__public_status(status);
+    n_stale = 0;
     const int slice = shmt__slice_ms(deadline_ns, LEAVING_MS);
     if (slice == 0) return fail_late(function, b, &out->opened);
     (void)shmt__public_pause(deadline_ns, slice);

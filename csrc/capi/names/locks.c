@@ -79,6 +79,7 @@ shmtensor_status shmtensor_lock_acquire(shmtensor_lock* lock, double timeout) {
     }
     if (status == SHMT_E_RUNTIME && n_stale++ < TRIES) continue; /* rejoined meanwhile */
     if (status != SHMT_E_TIMEOUT) return shmt__public_status(status);
+    n_stale = 0;
     if (slice == 0)
       return shmt__public_fail(SHMTENSOR_E_TIMEOUT, "%s(): no permit of '%s' was free in time", __func__, l->name.name);
     if (shmt__os_n_interrupted() != n_signals)

@@ -269,23 +269,27 @@ static bool is_cut_off(const shmt__session* s) {
   return !shmt__descriptor_is_kept(&s->socket) || shmt__descriptor_number(&s->control) < 0;
 }
 
-/* The body of shmt__session_call: this thread is the requester. */
+/* The body of shmt__session_call: this thread is the requester. Managers may be killed one after the other, so what
+ * bounds the attempts is time; a pause between them leaves the next manager a chance. */
 static shmt_status call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
                         shmt__packet* reply, int* out_fds, int* n_out_fds) {
-  shmt_status status = SHMT_E_MANAGER;
+  enum { MOST_PAUSE_MS = 64 };
+  const uint64_t deadline_ms = shmt__os_now_ms() + JOIN_MS;
   shmt__packet p = *request;
-  for (int attempt = 0; attempt < 3; attempt++) {
+  for (unsigned pause_ms = 1;; pause_ms = pause_ms < MOST_PAUSE_MS ? 2 * pause_ms : MOST_PAUSE_MS) {
     bool lost = false;
     SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                  "session %016" PRIx64 " was begun anew by another manager", s->id);
     if (is_cut_off(s)) SHMT_TRY(shmt__session_join(s, true));
     p.serial = ++s->serial;
     p.client = s->client; /* it may have changed since the caller wrote it */
-    status = shmt__request(s, &s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
+    const shmt_status status =
+        shmt__request(s, &s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
     if (!lost) return status;
     shmt__descriptor_close(&s->socket);
+    if (shmt__os_now_ms() >= deadline_ms) return status;
+    if (pause_ms > 1) shmt__os_sleep_ms(pause_ms);
   }
-  return status;
 }
 
 shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,

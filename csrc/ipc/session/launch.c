@@ -1,6 +1,7 @@
 /* ipc/session/launch.c -- starts the manager of a session. */
 #include "ipc/session/launch.h"
 
+#include "api/error.h"
 #include "ipc/manager/manager.h"
 #include "os/daemon.h"
 #include "os/failpoint.h"
@@ -222,11 +223,14 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
     status = start(key, how, &f, &code);
     if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
       status = start_fresh_session(key, how, &f);
+    else if (status != SHMT_OK && code == SHMT_OS_EXIT_KILLED)
+      status = SHMT_E_BUFFER;
     else if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_ELSEWHERE)
       status = shmt__fail(SHMT_E_MANAGER,
                           "the manager of session %016" PRIx64
                           " runs where this process cannot reach it, in another network namespace",
                           key->id);
+    if (status == SHMT_E_BUFFER) shmt_error_clear();
     SHMT_FAILPOINT(manager_started);
   }
   close_files(&f, how);

@@ -17,8 +17,8 @@ typedef struct shmt__launch {
 
 /* Bind the socket and start a manager with it. The manager continues with the files of `member` (may be NULL) or of
  * another process. Does not return when this process becomes the manager. Errors: SHMT_E_BUFFER, without a record
- * (another process has the socket), SHMT_E_HANDLE (nobody has the memory, and it may not be created), SHMT_E_OS,
- * SHMT_E_MANAGER. */
+ * (another process has the socket, or the manager was killed before it began: try again), SHMT_E_HANDLE (nobody has the
+ * memory, and it may not be created), SHMT_E_OS, SHMT_E_MANAGER. */
 shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
                                  const shmt__launch* how);
 

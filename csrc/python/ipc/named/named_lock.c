@@ -147,6 +147,7 @@ static PyObject* acquire(lock_object* o, uint64_t deadline_ms) {
     if (status == SHMT_OK) Py_RETURN_TRUE;
     if (status == SHMT_E_RUNTIME && n_stale++ < TRIES) continue; /* rejoined meanwhile */
     if (status != SHMT_E_TIMEOUT) return shmt__py_raise(status);
+    n_stale = 0;
     if (wait_ms == 0) Py_RETURN_FALSE;
     if (PyErr_CheckSignals() < 0) return NULL;
   }
@@ -218,6 +219,7 @@ static shmt_status arrive(lock_object* o, uint64_t deadline_ms, arrival* out) {
     shmt_status status = shmt__barrier_arrive(o->service, &out->opened, &out->slot, &out->phase, &out->is_last);
     if (status == SHMT_E_RUNTIME && n_stale++ < TRIES) continue;
     if (status != SHMT_E_TIMEOUT) return status;
+    n_stale = 0;
     int wait_ms = slice_of(deadline_ms, LEAVING_MS);
     if (wait_ms == 0) return status;
     PyThreadState* saved = PyEval_SaveThread();
