@@ -2,9 +2,9 @@
  *
  *   <= 4 KB    20 size classes. A thread takes blocks from its own list of a class and returns them there.
  *              A list that becomes full turns into a batch, and one that becomes empty is refilled by a
- *              batch. A thread keeps one batch of each class; more go to a few places for all threads,
- *              where an exchange of a pointer puts or takes a whole one. Only when those are full or empty
- *              does a thread need the lock. Slabs are divided into blocks; a slab is kept until the process
+ *              batch. A thread keeps one batch of each class; a few more are kept for all threads, and
+ *              an exchange of a pointer puts or takes a whole one. Only when there are too many of those,
+ *              or none, does a thread need the lock. Slabs are divided into blocks; a slab is kept until the process
  *              ends.
  *   above      8 size classes for each power of two, with one list each, all under one lock. When the
  *              cache exceeds its limit, the blocks that were freed longest ago leave it first. From 2 MB

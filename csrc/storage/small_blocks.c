@@ -26,9 +26,9 @@ typedef struct slab {
   struct slab* next;
 } slab;
 
-enum { SLAB_HEADER_BYTES = 64, BATCH_BYTES = 32 << 10, BATCH_MIN_BLOCKS = 16, N_PLACES = 8 };
+enum { SLAB_HEADER_BYTES = 64, BATCH_BYTES = 32 << 10, BATCH_MIN_BLOCKS = 16, N_SHARED = 8 };
 
-/* A batch that lies in no place: the first bytes of its first block. */
+/* A batch that is not among the shared ones: the first bytes of its first block. */
 typedef struct batch {
   shmt__small_block first;
   struct batch* next;
@@ -45,7 +45,7 @@ SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_SMALL_BLOCKS)
 /* Batches for all threads; NULL: none. Who takes one out by an exchange has it alone, so nobody reads blocks that
  * another thread may use. Each class has a cache line. */
 static struct {
-  _Alignas(64) _Atomic(shmt__small_block*) places[N_PLACES];
+  _Alignas(64) _Atomic(shmt__small_block*) batches[N_SHARED];
 } shared[SHMT_N_SMALL_CLASSES];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -77,13 +77,13 @@ static void move_blocks(shmt__small_block_list* from, shmt__small_block_list* to
   }
 }
 
-/* Give a batch to all threads. False: all places are taken. */
+/* Give a batch to all threads. False: there are enough of them. */
 static bool put_batch(unsigned c, shmt__small_block* first) {
-  for (unsigned i = 0; i < N_PLACES; i++) {
+  for (unsigned i = 0; i < N_SHARED; i++) {
     shmt__small_block* none = NULL;
     /* release: whoever takes it sees its links. */
-    if (atomic_load_explicit(&shared[c].places[i], memory_order_relaxed) == NULL &&
-        atomic_compare_exchange_strong_explicit(&shared[c].places[i], &none, first, memory_order_release,
+    if (atomic_load_explicit(&shared[c].batches[i], memory_order_relaxed) == NULL &&
+        atomic_compare_exchange_strong_explicit(&shared[c].batches[i], &none, first, memory_order_release,
                                                 memory_order_relaxed))
       return true;
   }
@@ -91,9 +91,9 @@ static bool put_batch(unsigned c, shmt__small_block* first) {
 }
 
 static shmt__small_block* take_batch(unsigned c) {
-  for (unsigned i = 0; i < N_PLACES; i++) {
-    if (atomic_load_explicit(&shared[c].places[i], memory_order_relaxed) == NULL) continue;
-    shmt__small_block* first = atomic_exchange_explicit(&shared[c].places[i], NULL, memory_order_acquire);
+  for (unsigned i = 0; i < N_SHARED; i++) {
+    if (atomic_load_explicit(&shared[c].batches[i], memory_order_relaxed) == NULL) continue;
+    shmt__small_block* first = atomic_exchange_explicit(&shared[c].batches[i], NULL, memory_order_acquire);
     if (first != NULL) return first;
   }
   return NULL;

@@ -32,8 +32,8 @@ shmt_status shmt__call_make_line(const shmt__ring* server, uint32_t n_calls, shm
   return SHMT_OK;
 }
 
-/* Is the number before another of the same word? Of two calls that are so far apart that numbers have come round between
- * them, one has ended. */
+/* Is the number before another of the same word? Of two calls so far apart that numbers came round between them, one
+ * has ended. */
 static bool is_before(uint32_t serial, uint32_t other) {
   return (serial - other) % SHMT_CALL_SERIALS > SHMT_CALL_SERIALS / 2;
 }

@@ -15,9 +15,8 @@
  * *out: the caller's; shmt__ring_close. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__call_make_line(const shmt__ring* server, uint32_t n_calls, shmt__ring** out);
 /* Begin a call: put the request. serial: 1 to SHMT_CALL_SERIALS - 1; no other call under way on the line may have one
- * that differs from it by a multiple of SHMT_CALL_WORDS. Returns what shmt__ring_put returns, and
- * SHMT_RING_FULL where a later call has the number's word: this one was given up. Unless that is SHMT_RING_DONE, no call
- * has begun. */
+ * that differs from it by a multiple of SHMT_CALL_WORDS. Returns what shmt__ring_put returns, and SHMT_RING_FULL where
+ * a later call has the number's word: this one was given up. Unless that is SHMT_RING_DONE, no call has begun. */
 shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_t serial,
                                    const shmt__outgoing_message* request, uint64_t deadline_ns);
 /* Wait for the next reply on a line, whatever call it is of; flags say which, and SHMT_RING_ERROR.

@@ -10,9 +10,10 @@
  * by itself, under get_lock, before the request leaves the ring. So a request is never in no one's hands: whoever is
  * killed before has not taken it, and whoever is killed later is named in the word. The client makes the word GIVEN_UP
  * when it stops waiting: a server that sees this does not take the request, or need not finish it. Who waits on another
- * thread sees it, too, and that no reply will come. Calls whose numbers differ by SHMT_CALL_WORDS have one word in turn,
- * and a thread may still try to put a request that was given up: so a later call takes the word from an earlier one,
- * and never the other way round.
+ * thread sees it, too, and that no reply will come.
+ *
+ * Calls whose numbers differ by SHMT_CALL_WORDS have one word in turn, and a thread may still try to put a request that
+ * was given up. So a later call takes the word from an earlier one, and never the other way round.
  *
  * A server holds the line as long as it has the request, and takes its name out of the word when it lets go of it. So a
  * client that finds no reply, the word TAKEN, and no hold of the taker on the line knows that the reply will not come:
