@@ -71,13 +71,15 @@ def _purpose(program: str) -> str:
     return " ".join(doc.split("\n\n")[0].split())
 
 
-def _section(command: tuple[str, ...], seconds: float, output: str) -> str:
-    title = " ".join(command)
+def _section(command: tuple[str, ...], found: dict[str, Any], usual: dict[str, str]) -> str:
+    title, output = " ".join(command), found["output"]
     has_tables = any(isinstance(part, Table) for part in parts_of(output))
     image = f"![{title}: times of both sides](../docs/images/{image_name(title)})\n\n"
+    here = found["machine"]
+    where = "" if here == usual else f" Measured on {here['cpu']}, commit {here['commit']}."
     return (
         f"\n## {title}\n\n{_purpose(command[0])}\n\n"
-        f"`python benchmarks/{title}` takes {seconds:.0f} s.\n\n"
+        f"`python benchmarks/{title}` takes {found['seconds']:.0f} s.{where}\n\n"
         f"{image if has_tables else ''}{markdown(output)}\n"
     )
 
@@ -96,17 +98,25 @@ def _run(command: tuple[str, ...]) -> dict[str, Any]:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-2000:]}")
     seconds = time.monotonic() - start
     print(" ".join(command), f"{seconds:.0f} s", flush=True)
-    return {"seconds": seconds, "output": done.stdout, "results": rows_of(done.stdout)}
+    return {
+        "machine": machine(),
+        "seconds": seconds,
+        "output": done.stdout,
+        "results": rows_of(done.stdout),
+    }
 
 
 def page(results: dict[str, Any]) -> str:
     """Return the page of recorded results."""
-    facts = "".join(f"- {name}: {value}\n" for name, value in results["machine"].items())
-    text = f"{_INTRODUCTION}\nMeasured on:\n\n{facts}"
+    programs = results["programs"]
+    machines = [found["machine"] for found in programs.values()]
+    usual = max(machines, key=machines.count)
+    facts = "".join(f"- {name}: {value}\n" for name, value in usual.items())
+    text = f"{_INTRODUCTION}\nMeasured on, where a section does not say another:\n\n{facts}"
     for command in PROGRAMS:
-        found = results["programs"].get(" ".join(command))
+        found = programs.get(" ".join(command))
         if found is not None:
-            text += _section(command, found["seconds"], found["output"])
+            text += _section(command, found, usual)
     return text
 
 
@@ -124,7 +134,7 @@ def main() -> None:
     if only:
         programs = json.loads(RESULTS.read_text())["programs"]
     torch = version("torch").partition("+")[0].removesuffix(".0")
-    results = {"machine": machine(), "torch": torch, "programs": programs}
+    results = {"torch": torch, "programs": programs}
     for command in PROGRAMS:
         if not only or command[0] in only:
             programs[" ".join(command)] = _run(command)
