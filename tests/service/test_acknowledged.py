@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
 import queue
 import random
+import re
 import select
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -493,3 +497,35 @@ def _scribble(data: bytes, at: int = 0) -> None:
             pass
         os.close(fd)
     assert found
+
+
+@contextlib.contextmanager
+def _held(ring: object) -> Iterator[None]:
+    """The lock of those who put is taken, as if its owner was stopped."""
+    maps = Path("/proc/self/maps").read_text()
+    library = ctypes.CDLL(re.findall(r"/\S*libshmtensor\S*", maps)[0])
+    pointer = ctypes.c_void_p.from_address(id(ring) + object.__basicsize__)  # a shmt__ring
+    lock = ctypes.c_void_p((ctypes.c_void_p * 3).from_address(pointer.value or 0)[2] + 128)
+    word = ctypes.c_uint32()
+    assert library.shmt__ring_lock(pointer, lock, ctypes.c_uint64(0), ctypes.byref(word)) == 0
+    yield
+    library.shmt__ring_unlock(lock, word)
+
+
+def test_messages_that_cannot_go_back_now_all_go_back_later(service: Service) -> None:
+    jobs, others = service.Queue("jobs"), service.Queue("others")
+    jobs.put_many(list(range(100)))
+    others.put(1)
+    taken, other = jobs.get_many(100, ack=True), others.get(ack=True)
+    with _held(jobs._ring):
+        taken.clear()
+        with _held(others._ring):
+            del other
+        with pytest.raises(queue.Empty):
+            service.Queue("none").get(timeout=0.0, ack=True)
+        assert others.qsize() == 1  # it does not wait for those
+        assert jobs.qsize() == 0
+    with pytest.raises(queue.Empty):
+        service.Queue("none").get(timeout=0.0, ack=True)
+    assert sorted(jobs.get_many(100, timeout=0.0)) == list(range(100))
+    assert others.get(timeout=0.0) == 1

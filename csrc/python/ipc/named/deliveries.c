@@ -9,7 +9,7 @@
 
 #include <structmember.h>
 
-enum { MOST_AT_ONCE = 256, MOST_LEFT = 64, QUIET_MS = 200 };
+enum { MOST_AT_ONCE = 256, QUIET_MS = 200 };
 
 /* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there,
  * so no signal's handler either. */
@@ -22,13 +22,18 @@ typedef struct claim_object {
 
 static PyTypeObject* claim_type; /* owned */
 
-/* What could not go back, as a process was stopped in the queue. Guarded by the interpreter's lock. */
-static struct {
+/* A message that could not go back, as a process was stopped in the queue. */
+typedef struct left_message {
   shmt__py_ring* ring; /* owned */
   uint64_t id;
   uint32_t fork;
-} left[MOST_LEFT];
-static uint32_t n_left;
+  bool counts;
+} left_message;
+
+static struct {
+  left_message* at;
+  uint32_t n, capacity;
+} left; /* guarded by the interpreter's lock */
 
 typedef struct delivery_call {
   shmt__py_wait_call base;
@@ -56,28 +61,53 @@ static shmt__ring_result call_let_go(shmt__py_wait_call* w, uint64_t deadline_ns
   return result == SHMT_RING_EMPTY ? SHMT_RING_ALONE : result;
 }
 
-/* Let go of a message. An exception may be set, and stays. Where the locks cannot be had soon, a later call does it; if
- * there are too many, the message goes back when this process ends. */
-static void let_go_quietly(shmt__py_ring* o, uint64_t id, bool counts) {
-  const uint64_t deadline_ns = shmt__os_now_ns() + QUIET_MS * UINT64_C(1000000);
+/* Keep it for a later call. Without memory it goes back when this process ends. */
+static void leave(shmt__py_ring* o, uint64_t id, bool counts) {
+  if (left.n == left.capacity) {
+    const uint32_t capacity = 2 * left.capacity + 16;
+    left_message* grown = PyMem_Realloc(left.at, capacity * sizeof *grown);
+    if (grown == NULL) return;
+    left.at = grown;
+    left.capacity = capacity;
+  }
+  left.at[left.n++] = (left_message){(shmt__py_ring*)Py_NewRef((PyObject*)o), id, shmt__fork_count(), counts};
+}
+
+/* False: the locks cannot be had, and a later call tries again. */
+static bool let_go_within(shmt__py_ring* o, uint64_t id, bool counts, unsigned ms) {
+  const uint64_t deadline_ns = ms > 0 ? shmt__os_now_ns() + ms * UINT64_C(1000000) : 0;
   shmt__ring_result result;
   do {
     result = shmt__ring_let_go(o->ring, id, counts, deadline_ns);
   } while (result == SHMT_RING_INTERRUPTED);
   shmt_error_clear();
-  if (result != SHMT_RING_BUSY || n_left == MOST_LEFT) return;
-  left[n_left].ring = (shmt__py_ring*)Py_NewRef((PyObject*)o);
-  left[n_left].id = id;
-  left[n_left++].fork = shmt__fork_count();
+  if (result == SHMT_RING_BUSY) leave(o, id, counts);
+  return result != SHMT_RING_BUSY;
+}
+
+/* Let go of a message. An exception may be set, and stays. The interpreter's lock is kept here: while there are
+ * messages that could not go back, the next ones hardly wait for the queue's locks. */
+static void let_go_quietly(shmt__py_ring* o, uint64_t id, bool counts) {
+  (void)let_go_within(o, id, counts, left.n > 0 ? 0 : QUIET_MS);
 }
 
 static void let_go_of_left(void) {
-  for (uint32_t n = n_left; n > 0; n--) {
-    const uint32_t i = --n_left;
-    shmt__py_ring* o = left[i].ring;
-    if (left[i].fork == shmt__fork_count()) let_go_quietly(o, left[i].id, true);
-    Py_DECREF((PyObject*)o);
+  left_message* those = left.at;
+  const shmt__py_ring* stuck = NULL;
+  const uint32_t n = left.n;
+  left.at = NULL;
+  left.n = left.capacity = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const left_message* m = &those[i];
+    if (m->fork == shmt__fork_count()) {
+      if (m->ring == stuck)
+        leave(m->ring, m->id, m->counts);
+      else if (!let_go_within(m->ring, m->id, m->counts, 0))
+        stuck = m->ring;
+    }
+    Py_DECREF((PyObject*)m->ring);
   }
+  PyMem_Free(those);
 }
 
 /* A message that cannot be unpickled would come back for ever, unless the queue counts that. An exception may be set,
@@ -177,7 +207,7 @@ PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_
   if (max == -1 && PyErr_Occurred()) return NULL;
   if (max < 1) return PyErr_Format(PyExc_ValueError, "deliver(): max_n must be at least 1, got %ld", max);
   if (!shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
-  if (SHMT_UNLIKELY(n_left > 0)) let_go_of_left();
+  if (SHMT_UNLIKELY(left.n > 0)) let_go_of_left();
   if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) {
     if (!take_kept(o, args[2])) return NULL;
     Py_RETURN_NONE;
