@@ -565,10 +565,10 @@ for i in range(5):
     frames.publish(i)
 links = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
 path = next(p for p in links if os.path.islink(p) and "shmtensor-arena" in os.readlink(p))
-magic, bound = struct.pack("QI", 0x31474E4952544D53, 7), struct.pack("I", 3)
+magic, bound = struct.pack("Q", 0x31474E4952544D53), struct.pack("I", 3)
 with open(path, "r+b") as file:
     memory = mmap.mmap(file.fileno(), 1 << 26)
-ring = re.search(re.escape(magic) + b"(?s:....)" + re.escape(bound), memory)
+ring = re.search(re.escape(magic) + b"(?s:.{8})" + re.escape(bound), memory)
 memory[ring.start() + 320 : ring.start() + 1000] = b"M" * 680
 try:
     frames.latest()
