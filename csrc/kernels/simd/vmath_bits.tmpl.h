@@ -13,6 +13,11 @@ SHMT_VMATH REAL VM(vmath_clamp)(REAL x, REAL low, REAL high) {
   const INTEGER above = (INTEGER)(bits < lowest ? bits : lowest), highest = (INTEGER)BITS_OF(high);
   return OF_BITS((BITS)(above < highest ? above : highest));
 }
+/* y, or 0 where x is below `least`; a NaN is not. For arguments and results where a function is 0: an instruction whose
+ * result is subnormal takes a hundred times as long, and who masks scores has many of them. */
+SHMT_VMATH REAL VM(unless_below)(REAL x, REAL least, REAL y) {
+  return OF_BITS(BITS_OF(y) & ((BITS)(x < least) - 1));
+}
 /* 2^n with the n in the low bits of n_shifted, for numbers n whose power is normal. */
 SHMT_VMATH REAL VM(power_of_two)(REAL n_shifted) {
   return OF_BITS((BITS_OF(n_shifted) + (ONE_BITS >> MANTISSA_BITS)) << MANTISSA_BITS);

@@ -34,7 +34,7 @@ SHMT_VMATH double shmt__product_error(double a, double b, double product) {
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH double shmt__exp2(double x) {
-  const double c = shmt__vmath_clamp(x, -1077.0, 1025.0);
+  const double c = shmt__vmath_clamp(shmt__unless_below(x, -1075.0, x), -1075.0, 1025.0);
   const double shifted = c + 6755399441055744.0, r = c - (shifted - 6755399441055744.0);
   double p = 4.4566754636398608e-10;
   p = SHMT_MADD(p, r, 7.0725864798520198e-09);
@@ -47,7 +47,7 @@ SHMT_VMATH double shmt__exp2(double x) {
   p = SHMT_MADD(p, r, 0.055504108664821659);
   p = SHMT_MADD(p, r, 0.24022650695910097);
   p = SHMT_MADD(p, r, 0.69314718055994529);
-  return x != x ? x : shmt__scaled(SHMT_MADD(p, r, 1.0), shifted);
+  return x != x ? x : shmt__unless_below(x, -1075.0, shmt__scaled(SHMT_MADD(p, r, 1.0), shifted));
 }
 SHMT_VMATH double shmt__exp_of_minus(double x) { return shmt__exp(-x); }
 SHMT_VMATH double shmt__tanh(double x) {

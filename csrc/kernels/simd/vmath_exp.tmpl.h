@@ -1,11 +1,13 @@
 /* kernels/simd/vmath_exp.tmpl.h -- exp and expm1. Float or double. */
 
 SHMT_VMATH REAL VM(exp)(REAL x) {
+  /* Beyond these limits the result is 0 or infinity. */
+  const REAL least = FLOAT_OR_DOUBLE(-104.0f, -746.0), most = FLOAT_OR_DOUBLE(89.0f, 710.0);
+  const INTEGER bits = (INTEGER)BITS_OF(VM(unless_below)(x, least, x)), highest = (INTEGER)BITS_OF(most);
   REAL shifted, n;
-  /* Beyond these limits the result is 0 or infinity anyway. */
-  const REAL c = VM(vmath_clamp)(x, FLOAT_OR_DOUBLE(-104.0f, -750.0), FLOAT_OR_DOUBLE(89.0f, 710.0));
+  const REAL c = OF_BITS((BITS)(bits < highest ? bits : highest)); /* compared as in vmath_clamp */
   const REAL e = VM(exp_core)(c, &shifted, &n) + 1, y = VM(scaled)(e, shifted);
-  return x != x ? x : y;
+  return x != x ? x : VM(unless_below)(x, least, y);
 }
 SHMT_VMATH REAL VM(expm1)(REAL x) {
   REAL shifted, n;

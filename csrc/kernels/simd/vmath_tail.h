@@ -13,7 +13,7 @@ static const float shmt__half_pi_highf = 1.57079637f, shmt__half_pi_lowf = -4.37
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH float shmt__exp2f(float x) {
-  const float c = shmt__vmath_clampf(x, -151.0f, 129.0f);
+  const float c = shmt__vmath_clampf(shmt__unless_belowf(x, -150.0f, x), -150.0f, 129.0f);
   const float shifted = c + 12582912.0f, k = shifted - 12582912.0f, r = c - k;
   float p = 1.54697322e-4f;
   p = SHMT_MADDF(p, r, 1.33908715e-3f);
@@ -22,7 +22,7 @@ SHMT_VMATH float shmt__exp2f(float x) {
   p = SHMT_MADDF(p, r, 0.240226507f);
   p = SHMT_MADDF(p, r, 0.693147182f);
   const float y = shmt__scaledf(SHMT_MADDF(p, r, 1.0f), shifted);
-  return x != x ? x : y;
+  return x != x ? x : shmt__unless_belowf(x, -150.0f, y);
 }
 
 /* exp(a) / 2 for 0 <= a <= 89.5. It is finite even where exp(a) overflows. */

@@ -39,7 +39,16 @@ static inline C FN(row_max)(const T* x, int64_t n) {
 }
 #undef MAX
 
+/* Numbers whose exponential is no normal number become minus infinity. NaN stays. */
+INLINE void FN(cut_subnormal)(FN(vector)* v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  EACH_LANE a[k] = a[k] < SHMT_LEAST_NORMAL_EXPONENT(C) ? -(C)INFINITY : a[k];
+  __builtin_memcpy(v, a, sizeof a);
+}
+
 #define SHIFTED_EXP v -= shift, FN(vector_exp)(&v)
 ROW_SUM(sum_exp, SHIFTED_EXP, 0)
 ROW_SUM(store_exp, SHIFTED_EXP, 1)
 #undef SHIFTED_EXP
+ROW_SUM(store_weights, (v -= shift, FN(cut_subnormal)(&v), FN(vector_exp)(&v)), 1)

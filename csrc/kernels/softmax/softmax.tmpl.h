@@ -14,6 +14,9 @@ SHMT_ROW_SUMS
 #if !SHMT_IS_HALF
 C SHMT_LOOP(row_max)(const C* x, int64_t n) { return FN(row_max)(x, n); }
 C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(store_exp)(x, x, out, shift, n); }
+C SHMT_LOOP(row_weights_stored)(const C* x, C* out, C shift, int64_t n) {
+  return FN(store_weights)(x, x, out, shift, n);
+}
 #endif
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))

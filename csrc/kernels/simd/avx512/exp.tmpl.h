@@ -48,9 +48,15 @@ SHMT_VECTOR VFN(scaled) VFN(exp_of_square)(VECTOR c) {
   return VFN(scaled_by)(shifted, VFN(short_expm1)(r));
 }
 
+/* Where exp or exp2 is 0, it is not computed: the scaling instruction takes a hundred times as long for subnormal
+ * results, and who masks scores has many of them. */
+SHMT_VECTOR MASK VFN(not_below)(VECTOR x, ELEMENT least) { return MM_MASK(cmp)(x, ALL(least), _CMP_NLT_UQ); }
+
 SHMT_VECTOR VECTOR VFN(exp)(VECTOR x) {
-  return VFN(value)(
-      VFN(exp_parts)(VFN(within)(x, FLOAT_OR_DOUBLE(-105.0f, -750.0), FLOAT_OR_DOUBLE(90.0f, 710.0))));
+  const ELEMENT least = FLOAT_OR_DOUBLE(-104.0f, -746.0), most = FLOAT_OR_DOUBLE(90.0f, 710.0);
+  const MASK some = VFN(not_below)(x, least);
+  const VECTOR c = VFN(within)(MM(maskz_mov)(some, x), least, most);
+  return MM(maskz_mov)(some, VFN(value)(VFN(exp_parts)(c)));
 }
 /* 2^r - 1 for |r| <= 1/64 (doubles: 1/32) */
 SHMT_VECTOR VECTOR VFN(short_exp2m1)(VECTOR r) {
@@ -69,8 +75,10 @@ SHMT_VECTOR VECTOR VFN(short_exp2m1)(VECTOR r) {
   return p * r;
 }
 SHMT_VECTOR VECTOR VFN(exp2)(VECTOR x) {
-  const VECTOR c = VFN(within)(x, FLOAT_OR_DOUBLE(-152.0f, -1077.0), FLOAT_OR_DOUBLE(129.0f, 1025.0));
+  const ELEMENT least = FLOAT_OR_DOUBLE(-150.0f, -1075.0), most = FLOAT_OR_DOUBLE(129.0f, 1025.0);
+  const MASK some = VFN(not_below)(x, least);
+  const VECTOR c = VFN(within)(MM(maskz_mov)(some, x), least, most);
   const VECTOR rounder = ROUNDER(STEP), shifted = c + rounder, r = c - (shifted - rounder);
-  return VFN(value)(VFN(scaled_by)(shifted, VFN(short_exp2m1)(r)));
+  return MM(maskz_mov)(some, VFN(value)(VFN(scaled_by)(shifted, VFN(short_exp2m1)(r))));
 }
 #undef STEP

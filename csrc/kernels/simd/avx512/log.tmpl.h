@@ -74,11 +74,13 @@ SHMT_VECTOR VECTOR VFN(log1p_unit)(VECTOR x) {
 /* log(1 + exp(-a)) for a >= 0. Just above a power of two, the float exponential is coarser than the logarithm: the
  * rounding error of its looked-up power is added. */
 SHMT_VECTOR VECTOR VFN(log1p_exp)(VECTOR a) {
-  VFN(scaled) e = VFN(exp_parts)(VFN(minus)(VFN(at_most)(a, FLOAT_OR_DOUBLE(105.0f, 750.0))));
+  const VECTOR x = VFN(minus)(a);
+  const MASK some = VFN(not_below)(x, FLOAT_OR_DOUBLE(-104.0f, -746.0));
+  VFN(scaled) e = VFN(exp_parts)(MM(maskz_mov)(some, x));
 #if OF_FLOATS
   e.rest = e.rest + VFN(lookup)(VFN(half_powers)[1], e.at);
 #endif
-  return VFN(log1p_unit)(VFN(value)(e));
+  return VFN(log1p_unit)(MM(maskz_mov)(some, VFN(value)(e)));
 }
 SHMT_VECTOR VECTOR VFN(log_sigmoid)(VECTOR x) { return MM(min)(ALL(0.0), x) - VFN(log1p_exp)(VFN(abs)(x)); }
 SHMT_VECTOR VECTOR VFN(softplus)(VECTOR a, ELEMENT beta, ELEMENT at, ELEMENT one_by_beta) {
