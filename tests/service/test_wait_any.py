@@ -319,3 +319,41 @@ def test_group_of_calls_is_no_burden(service: Service) -> None:
     assert package.wait_any is wait_any
     os.close(r)
     os.close(w)
+
+
+_TAKER = (
+    _OPEN
+    + "job = s.Queue('jobs').get(ack=True, timeout=60)\n"
+    + "print('taken', flush=True); time.sleep(100)\n"
+)
+
+
+def test_work_of_a_killed_taker_ends_a_wait(
+    service: Service, run: type[programs.Program], way: None
+) -> None:
+    jobs, go = service.Queue("jobs"), service.Event("go")
+    for waits in ("before", "already"):
+        jobs.put(waits)
+        taker = run(_TAKER, service._name)
+        assert taker.line() == "taken" and wait_any([jobs, go], 0) == []
+        timer = threading.Timer(0.3 if waits == "already" else 0, taker.kill)
+        timer.start()
+        if waits == "before":
+            timer.join()
+            time.sleep(0.3)
+        assert wait_any([jobs, go], 10) == [jobs], waits
+        timer.join()
+        with jobs.get(timeout=0, ack=True) as job:
+            assert (job.value, job.deliveries) == (waits, 2)
+
+
+def test_work_of_a_killed_taker_ends_an_awaited_wait(
+    service: Service, run: type[programs.Program]
+) -> None:
+    jobs = service.Queue("jobs")
+    jobs.put(1)
+    taker = run(_TAKER, service._name)
+    assert taker.line() == "taken"
+    threading.Timer(0.3, taker.kill).start()
+    assert asyncio.run(await_any([jobs], 10)) == [jobs]
+    jobs.get(timeout=0)

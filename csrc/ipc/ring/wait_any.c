@@ -3,6 +3,7 @@
 #include "ipc/ring/wait_any.h"
 
 #include "api/error.h"
+#include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/descriptor.h"
@@ -15,6 +16,11 @@
 bool shmt__wait_item_is_ready(const shmt__wait_item* item) {
   if (item->is_event) return shmt__event_has_come(item->ring, item->since);
   if (item->is_lost != NULL && item->is_lost(item->ring, item->serial)) return true;
+  if (shmt__ring_n_messages(item->ring) > 0) return true;
+  if (item->ring->is_bare) return false;
+  /* What a dead taker has not acknowledged comes back when somebody looks for it. */
+  if (SHMT_UNLIKELY(shmt__ring_has_stale(item->ring))) shmt__ring_recover(item->ring);
+  shmt__ring_recover_now_and_then(item->ring);
   return shmt__ring_n_messages(item->ring) > 0;
 }
 
@@ -79,13 +85,16 @@ struct shmt__ring_watch {
   atomic_uint refs;           /* the caller, and threads that run */
   atomic_uint_least32_t ends; /* 1: the threads are to end; they sleep on it as well */
   shmt__wait_item* items;     /* owned */
-  shmt__ring* rings;          /* owned: header, area, storage, session and block alone */
+  shmt__ring* rings;          /* owned: what looking at them needs, and what it opens */
   part parts[];
 };
 
 static void discard(shmt__ring_watch* w) {
   shmt__descriptor_close(&w->flag);
-  for (uint32_t i = 0; w->rings != NULL && i < w->n; i++) shmt__storage_release(w->rings[i].storage);
+  for (uint32_t i = 0; w->rings != NULL && i < w->n; i++) {
+    shmt__ring_close(w->rings[i].unacked);
+    shmt__storage_release(w->rings[i].storage);
+  }
   free(w->rings);
   free(w->items);
   free(w);
@@ -135,6 +144,7 @@ static shmt_status copy_items(shmt__ring_watch* w, const shmt__wait_item* items)
     w->rings[i].session = items[i].ring->session;
     w->rings[i].block = items[i].ring->block;
     w->rings[i].area = items[i].ring->area;
+    w->rings[i].is_bare = items[i].ring->is_bare;
     shmt__storage_retain(w->rings[i].storage);
   }
   return SHMT_OK;

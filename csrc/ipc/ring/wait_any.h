@@ -26,6 +26,7 @@ typedef struct shmt__wait_item {
   shmt__event_mark since; /* of an event */
 } shmt__wait_item;
 
+/* Is it ready? Gives back what dead takers of a queue had, which makes the queue ready. */
 bool shmt__wait_item_is_ready(const shmt__wait_item* item);
 /* Wait until one of n items is ready, 1 to shmt__os_most_futexes() of them. Returns SHMT_RING_DONE, SHMT_RING_EMPTY
  * (the deadline has passed), SHMT_RING_INTERRUPTED. */
