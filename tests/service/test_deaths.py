@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import time
 from pathlib import Path
@@ -356,3 +357,47 @@ assert [value[0].item() for value in kept] == [0, 40]
 
 def test_services_that_ended_are_forgotten(run: type[programs.Program]) -> None:
     run(_MANY_IN_TURN, programs.unused_name()).finish()
+
+
+_FORKED_PUBLISHER = """
+import os, signal, sys, time
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+topic = service.Topic("t", depth=1, overflow="block")
+print("open", flush=True)
+sys.stdin.readline()
+topic.publish(1)
+manager = service.status().manager_pid
+os.kill(manager, signal.SIGSTOP)  # so it gives the child no connection
+if os.fork() == 0:
+    signal.alarm(100)  # its parent is killed when the test fails
+    os.kill(manager, signal.SIGCONT)
+    print("publishes", flush=True)
+    topic.publish(2)
+    print("published", flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_waiting_child_without_a_connection_revives_the_manager(
+    run: type[programs.Program],
+) -> None:
+    with programs.serving() as (name, server):
+        publisher = run(_FORKED_PUBLISHER, name)
+        assert publisher.line() == "open"
+        viewer = run(
+            "import sys; from shmtensor.service import Service\n"
+            "s = Service(sys.argv[1]).Topic('t').subscribe(); print('open', flush=True)\n"
+            "sys.stdin.readline()",
+            name,
+        )
+        assert viewer.line() == "open"
+        publisher.say()
+        assert publisher.line() == "publishes"
+        time.sleep(0.3)
+        server.kill()
+        viewer.kill()
+        assert publisher.process.stdout is not None
+        assert select.select([publisher.process.stdout], [], [], programs.WAIT_S)[0]
+        assert publisher.line() == "published"

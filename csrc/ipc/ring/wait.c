@@ -4,7 +4,9 @@
 
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
+#include "os/clock.h"
 #include "os/cpu.h"
+#include "os/memfd.h"
 #include "shm/block.h"
 
 enum { LOCK_TRIES = 200, LEAST_MS = 10 };
@@ -83,6 +85,16 @@ static void reconnect(shmt__session* s) {
   shmt__request_keep_lock(false);
 }
 
+/* Does no manager listen? In doubt there is one, which may be stopped. Looks once a slice, as it takes a connection. */
+static bool is_unserved(shmt__session* s) {
+  const uint64_t now_ms = shmt__os_now_ms();
+  if (now_ms - s->sought_ms < SHMT_RING_SLICE_MS) return false;
+  s->sought_ms = now_ms;
+  const int fd = shmt__session_connect(&s->key);
+  shmt__os_close(fd);
+  return fd == -SHMT_OS_REFUSED;
+}
+
 void shmt__ring_restart_manager(shmt__ring* r) {
   shmt__sessions_lock();
   reconnect(r->session);
@@ -102,8 +114,9 @@ unsigned shmt__ring_client(shmt__ring* r) {
 
 void shmt__ring_check_manager(shmt__ring* r) {
   if (!shmt__sessions_try_lock()) return;
-  /* Only with a connection: joining would wait for a stopped manager, and keep us from messages. */
-  if (shmt__descriptor_number(&r->session->socket) >= 0) reconnect(r->session);
+  /* Without a connection, only if there is no manager: joining would wait for a stopped one, and keep us from
+   * messages. */
+  if (shmt__descriptor_number(&r->session->socket) >= 0 || is_unserved(r->session)) reconnect(r->session);
   shmt__sessions_unlock();
 }
 

@@ -87,6 +87,7 @@ struct shmt__session {
   shmt__descriptor socket, control, arena_file; /* arena_file cannot be written while `base` is NULL */
   uint32_t watch_forks; /* 1 + the forks before its watch began (ipc/service/watch.c); 0: it has none */
   uint64_t checked_ms; /* when a user of the service last looked whether the manager runs */
+  uint64_t sought_ms;  /* when one that waits, and has no connection, last looked whether a manager listens */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our incarnation */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
   atomic_uint_least32_t client; /* 0: none */
