@@ -298,6 +298,8 @@ typedef struct references {
 /* Hold the blocks on the list that is the message's first block, and put their storages in place of that. */
 static shmt_status open_list(shmt__ring* r, shmt__received_message* out, references* refs) {
   shmt_storage* list = out->storages[0];
+  SHMT_REQUIRE(shmt__ring_most_storages(r) > SHMT_RING_MAX_BLOCKS, SHMT_E_HANDLE,
+               "the queue is damaged: a list of tensors, which no message of a service has");
   const uint32_t n = out->n_storages == 1 ? shmt__ring_list_length(list->nbytes) : 0;
   SHMT_REQUIRE(n > 0, SHMT_E_HANDLE, "the queue is damaged: %" PRIu32 " blocks, and a list of %" PRIu64 " bytes",
                out->n_storages, list->nbytes);
