@@ -37,11 +37,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from shmtensor._core._deadlines import left_until
 from shmtensor.bridge import _format
 from shmtensor.bridge._counters import BridgeStatus
 from shmtensor.bridge._format import Damaged
 from shmtensor.bridge._greetings import Greeting, Greetings
-from shmtensor.service._deadlines import left_until
 
 __all__ = ["Frame", "Link", "Listener", "new_id", "zenoh"]
 

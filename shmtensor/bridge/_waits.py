@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor._core._interrupts import Condition
-from shmtensor.service._deadlines import deadline_of, left_until
 
 __all__ = ["wait_until"]
 

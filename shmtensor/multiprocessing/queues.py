@@ -25,7 +25,6 @@ import itertools
 import os
 import pickle
 import threading
-import time
 import traceback
 from collections.abc import Iterable
 from multiprocessing import context
@@ -36,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 from shmtensor.multiprocessing import reductions
@@ -388,13 +388,11 @@ class Queue(Generic[_T]):
 
         Raises:
             Full: The queue was full. The objects before the first that had no room are in it.
-            ValueError: The queue is closed.
+            ValueError: The queue is closed, or *timeout* is no number of seconds.
             Exception: What pickling one of them raises. The objects before it are in the queue.
         """
         self._check()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        if not block:
-            deadline = 0.0
+        deadline = deadline_of(timeout if block else 0.0)
         source = iter(objects)
         while True:
             packed: list[Any] = []
@@ -408,8 +406,7 @@ class Queue(Generic[_T]):
 
     def _put_packed(self, packed: list[Any], deadline: float | None) -> None:
         for message in packed[self._ring.put_packed_many(packed) :]:
-            wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            self._ring.put_packed(message, wait)
+            self._ring.put_packed(message, left_until(deadline))
 
     async def aput(self, obj: _T) -> None:
         """Put an object; other asyncio tasks run while the queue is full.

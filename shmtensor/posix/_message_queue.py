@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import queue
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.posix import _names
 
 __all__ = ["Message", "MessageQueue"]
@@ -159,9 +159,9 @@ class MessageQueue:
         step: Callable[[float | None], Any], timeout: float | None, late: type[Exception]
     ) -> Any:
         """Do a step that may have to wait; signal handlers run meanwhile."""
-        deadline = None if timeout is None else time.monotonic() + max(timeout, 0.0)
+        deadline = deadline_of(timeout)
         while True:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            left = left_until(deadline)
             try:
                 return step(left)
             except _names.posix_ipc.BusyError:

@@ -6,10 +6,10 @@ import contextlib
 import errno
 import os
 import stat
-import time
 from typing import TYPE_CHECKING, NoReturn
 
 from shmtensor._boundary import storage as _c
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.posix import _names
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class Semaphore:
             raise ValueError("acquire(): a timeout goes with blocking=True only")
         if not blocking:
             timeout = 0.0
-        deadline = None if timeout is None else time.monotonic() + max(timeout, 0.0)
+        deadline = deadline_of(timeout)
         while True:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            left = left_until(deadline)
             try:
                 semaphore.acquire(left)
             except _names.posix_ipc.BusyError:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
-from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Foreign, Library
 from shmtensor.service._messages import AS_OURS, received
 

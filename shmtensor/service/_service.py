@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, T
 
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle, Snapshot
 from shmtensor._boundary.storage import StorageRef
+from shmtensor._core._deadlines import deadline_of
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._calls import Client, Server
-from shmtensor.service._deadlines import deadline_of
 from shmtensor.service._events import Event
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore

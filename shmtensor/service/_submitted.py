@@ -21,9 +21,9 @@ from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor import _C
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._interrupts import Condition
-from shmtensor.service._deadlines import deadline_of, left_until
 
 if TYPE_CHECKING:
     from shmtensor.service._calls import Client

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
-from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, give_back, received
 

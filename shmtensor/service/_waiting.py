@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.multiprocessing.queues import Queue, SimpleQueue, _Reader
-from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._topics import Subscription
 
 if TYPE_CHECKING:

@@ -7,9 +7,11 @@ Not covered: kills (tests/shm/test_crash, test_queue_kill), waiting with descrip
 from __future__ import annotations
 
 import gc
+import math
 import pickle
 import threading
 import time
+from decimal import Decimal
 from typing import Any
 
 import mp_children
@@ -310,6 +312,12 @@ def test_many_at_once(unbounded: Queue) -> None:
     bounded = Queue(3, ctx=CONTEXT)
     with pytest.raises(Full):
         bounded.put_many(range(5), timeout=0.05)
+    assert bounded.get_many(9) == [0, 1, 2]
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
+        bounded.put_many(range(3), timeout=math.nan)
+    bounded.put_many(range(3), timeout=math.inf)
+    with pytest.raises(Full):
+        bounded.put_many([4], timeout=Decimal("0.05"))  # type: ignore[arg-type]
     assert bounded.get_many(9) == [0, 1, 2]
 
 

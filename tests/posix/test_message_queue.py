@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import queue
 import select
 import signal
 import threading
 import time
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from shmtensor import posix
@@ -52,6 +56,20 @@ def test_waiting_ends_after_the_timeout(name: str) -> None:
             q.send(b"y", timeout=0)
         with pytest.raises(queue.Full):
             q.send(b"y", timeout=0.05)
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e300, np.float32(60), Decimal(60), Fraction(60)])
+def test_any_number_of_seconds_is_a_timeout(name: str, timeout: Any) -> None:
+    with posix.MessageQueue(name, 1, 10) as q:
+        q.send(b"x", timeout=timeout)
+        assert q.receive(timeout).data == b"x"
+        with pytest.raises(queue.Empty):
+            q.receive(-math.inf)
+        with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
+            q.receive(math.nan)
+        with pytest.raises(TypeError, match="must be real number, not str"):
+            q.send(b"x", timeout="1")  # type: ignore[arg-type]
+        assert len(q) == 0
 
 
 def test_signal_handlers_run_while_it_waits(name: str) -> None:

@@ -5,12 +5,16 @@ Not covered: whose a name is (test_owners.py).
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shmtensor as torch
@@ -64,6 +68,27 @@ def test_acquire_waits_for_a_release_of_another_thread(name: str) -> None:
     waiter.join(60)
     assert not waiter.is_alive()
     assert s.value == 0
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e300, np.float32(60), Decimal(60), Fraction(60)])
+def test_any_number_of_seconds_is_a_timeout(name: str, timeout: Any) -> None:
+    s = posix.Semaphore(name, 1, linger=True)
+    assert s.acquire(timeout=timeout)
+    waiter = threading.Thread(target=s.acquire, kwargs={"timeout": timeout})
+    waiter.start()
+    s.release()
+    waiter.join(60)
+    assert not waiter.is_alive() and s.value == 0
+    assert not s.acquire(timeout=-math.inf)
+
+
+def test_nan_and_text_are_no_timeouts(name: str) -> None:
+    s = posix.Semaphore(name, 1, linger=True)
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
+        s.acquire(timeout=math.nan)
+    with pytest.raises(TypeError, match="must be real number, not str"):
+        s.acquire(timeout="1")  # type: ignore[arg-type]
+    assert s.value == 1
 
 
 def test_signal_handlers_run_while_it_waits(name: str) -> None:

@@ -11,14 +11,18 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import service_programs as programs
 import waiting
 
 import shmtensor.multiprocessing as mp
 from shmtensor import service as package
+from shmtensor._core._deadlines import deadline_of
 from shmtensor.service import Service, _waiting, await_any, wait_any
 
 _OPEN = "import sys, os, signal, time, socket\nfrom shmtensor.service import Service, wait_any\n"
@@ -291,6 +295,11 @@ def test_bad_things(service: Service) -> None:
     assert wait_any([], 0) == [] and wait_any([], 0.01) == [] and wait_any([jobs], -1) == []
     with pytest.raises(ValueError, match="nan"):
         wait_any([jobs], float("nan"))
+    for seconds in (np.float16(0.25), np.float32(0.25), Decimal("0.25"), Fraction(1, 4)):
+        begun = time.monotonic()
+        assert wait_any([jobs], seconds) == []  # type: ignore[arg-type]
+        assert 0.2 <= time.monotonic() - begun < 10
+        assert isinstance(deadline_of(seconds), float)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"a str has no fileno\(\)"):
         wait_any(["jobs"])
     for thing in (jobs, go, news, own):

@@ -18,11 +18,12 @@ def deadline_of(timeout: float | None) -> float | None:
     """
     if timeout is None:
         return None
-    if math.isnan(timeout):
+    if math.isnan(timeout):  # which refuses text, unlike float()
         raise ValueError("timeout must be a number of seconds, got nan")
-    if timeout >= _FOREVER_S:
+    seconds = float(timeout)  # NumPy would add with the precision of its own: minutes, at worst
+    if seconds >= _FOREVER_S:
         return None
-    return time.monotonic() + max(timeout, 0.0)
+    return time.monotonic() + max(seconds, 0.0)
 
 
 def left_until(deadline: float | None) -> float | None:
