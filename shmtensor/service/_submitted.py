@@ -206,7 +206,8 @@ class Submitted:
         now = self._looked_s = time.monotonic()
         for serial, call in list(self._calls.items()):
             if call.future.cancelled():
-                self._end(serial)
+                if self._end(serial) is not None:
+                    _tell_cancelled(call)
             elif call.deadline is not None and now >= call.deadline:
                 self._fail(serial, self._named()._late(call.timeout))
             elif not call.is_sent or self._line.is_lost(serial):
@@ -216,10 +217,13 @@ class Submitted:
 
     def _look_after_later(self, now: float) -> None:
         with self._changed:
-            waiting = [call for call in self._later if not call.future.cancelled()]
+            cancelled = [call for call in self._later if call.future.cancelled()]
+            waiting = [call for call in self._later if call not in cancelled]
             late = [c for c in waiting if c.deadline is not None and now >= c.deadline]
             self._later.clear()
             self._later.extend(call for call in waiting if call not in late)
+        for call in cancelled:
+            _tell_cancelled(call)
         for call in late:
             _fail(call, self._named()._late(call.timeout))
         self._place_later()
@@ -276,11 +280,24 @@ class Submitted:
         with contextlib.ExitStack() as all_of_them:  # whatever a callback raises
             for call in ended:
                 if call is not None:
-                    all_of_them.callback(call.future.cancel)
+                    all_of_them.callback(_cancel, call)
 
     def run_on_this_thread(self) -> None:
         """Say that the calling thread reads the replies from now on."""
         self._reader = threading.get_ident()
+
+
+def _cancel(call: _Call) -> None:
+    try:
+        call.future.cancel()
+    finally:  # whatever a callback raises
+        _tell_cancelled(call)
+
+
+def _tell_cancelled(call: _Call) -> None:
+    """Wake whoever waits by `concurrent.futures.wait`; once, by who ended the call."""
+    if call.future.cancelled():
+        call.future.set_running_or_notify_cancel()
 
 
 def _fail(call: _Call, error: BaseException) -> None:

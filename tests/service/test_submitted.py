@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed, wait
 from typing import Any
 
 import pytest
@@ -104,6 +104,33 @@ def test_closing_cancels_all_whatever_a_callback_raises(service: Service) -> Non
         client.close()
     assert all(future.cancelled() for future in futures)
     server.close()
+
+
+def test_cancelled_futures_are_done_for_who_waits(service: Service) -> None:
+    server = service.Server("s")
+    client = service.Client("s")
+    futures = [client.submit(i) for i in range(4)]
+    futures[0].cancel()
+    assert wait(futures[:1], programs.WAIT_S).done == {futures[0]}
+    futures[1].add_done_callback(lambda _: sys.exit(3))
+    with pytest.raises(SystemExit):
+        client.close()
+    assert wait(futures, programs.WAIT_S).done == set(futures)
+    assert set(as_completed(futures, programs.WAIT_S)) == set(futures)
+    server.close()
+
+
+def test_a_callback_s_cancelled_call_is_done_for_who_waits(service: Service) -> None:
+    begun: list[Future[Any]] = []
+
+    def call_and_cancel(_: Future[Any]) -> None:
+        begun.append(client.submit("never sent"))
+        begun[0].cancel()
+
+    with answering(service.Server("s")), service.Client("s") as client:
+        client.submit(1).add_done_callback(call_and_cancel)
+        waiting.until(lambda: begun)
+        assert wait(begun, programs.WAIT_S).done == set(begun)
 
 
 @pytest.mark.check
