@@ -6,6 +6,8 @@ import os
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, Generic
 
+from shmtensor.service._messages import is_of_value
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -17,7 +19,7 @@ else:
 
     _T = TypeVar("_T")
 
-__all__ = ["Delivery", "delivered"]
+__all__ = ["Delivery", "delivered", "take_back"]
 
 _AT_ONCE = 256  # MOST_AT_ONCE in csrc/python/ipc/named/deliveries.c
 
@@ -132,3 +134,21 @@ def delivered(ring: Any, max_n: int, timeout: float | None) -> list[Delivery[Any
         taken.clear()
         raise
     return made
+
+
+def take_back(ring: Any, made: list[Delivery[Any]], n_shown: int, error: BaseException) -> None:
+    """Let what was delivered go back, as *error* came when so many were shown as a library's.
+
+    The one that cannot be shown is dropped, or counts as delivered in vain, as a message is that
+    cannot be unpickled; it would come for ever.
+    """
+    bad = made[n_shown] if is_of_value(error) else None
+    for delivery in made:
+        if delivery._claim is not None:
+            delivery._claim.counts = delivery is bad
+    if bad is not None and ring.max_deliveries == 0:
+        bad.ack()
+    ring.give_back([d.value for d in made if d._claim is None and d is not bad])
+    for delivery in reversed(made):  # the last one first, as each goes to the front
+        delivery._claim = None  # and not `release`, after which all would count
+        delivery._state = delivery._state or "released"

@@ -17,7 +17,7 @@ from shmtensor.multiprocessing.adoption import AS_OURS, loaded
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Foreign, Importer, Library
 
-__all__ = ["AS_OURS", "as_ours", "give_back", "received"]
+__all__ = ["AS_OURS", "as_ours", "give_back", "is_of_value", "received"]
 
 _PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
 
@@ -73,7 +73,12 @@ def give_back(ring: Any, taken: list[Any], n_shown: int, error: BaseException) -
 
     The one that the library cannot show is gone, as a message is that cannot be unpickled.
     """
-    is_of_value = isinstance(error, Exception) and not isinstance(error, MemoryError)
-    if is_of_value and not came_from_handler(error):
+    if is_of_value(error):
         del taken[n_shown]
     ring.give_back(taken)
+
+
+def is_of_value(error: BaseException) -> bool:
+    """Whether *error* says that a value cannot be shown, so that it never can."""
+    is_error = isinstance(error, Exception) and not isinstance(error, MemoryError)
+    return is_error and not came_from_handler(error)

@@ -10,7 +10,7 @@ from shmtensor import _C
 from shmtensor.multiprocessing.adoption import adopted
 from shmtensor.multiprocessing.queues import JoinableQueue, _readable
 from shmtensor.service import _libraries
-from shmtensor.service._deliveries import Delivery, delivered
+from shmtensor.service._deliveries import Delivery, delivered, take_back
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, give_back, received
 
@@ -112,8 +112,14 @@ class Queue(JoinableQueue[_T]):
 
     def _deliveries(self, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
         made = delivered(self._ring, max_n, timeout)
-        for delivery in made:
-            delivery.value = received(delivery.value, self._as)
+        n_shown = 0
+        try:
+            for delivery in made:
+                delivery.value = received(delivery.value, self._as)
+                n_shown += 1
+        except BaseException as error:
+            take_back(self._ring, made, n_shown, error)
+            raise
         return made
 
     @overload

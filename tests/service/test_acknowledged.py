@@ -312,6 +312,24 @@ def test_message_that_ends_its_takers_ends_two(service: Service, max_deliveries:
     assert jobs.n_dead_letters == (1 if max_deliveries else 0)
 
 
+@pytest.mark.parametrize("max_deliveries", [0, 2])
+def test_message_that_the_library_cannot_show_stops_no_taker(
+    service: Service, max_deliveries: int
+) -> None:
+    jobs = service.Queue("jobs", max_deliveries=max_deliveries, as_="numpy")
+    for value in ("first", T.ones(2, dtype=T.bfloat16), "last"):
+        jobs.put(value)
+    for _ in range(max_deliveries or 1):
+        with pytest.raises(TypeError, match="NumPy has no dtype bfloat16"):
+            jobs.get_many(3, 10, ack=True)
+    got = jobs.get_many(3, 10, ack=True)
+    assert [(job.value, job.deliveries) for job in got] == [("first", 1), ("last", 1)]
+    for job in got:
+        job.ack()
+    jobs.join()
+    assert jobs.n_dead_letters == (1 if max_deliveries else 0)
+
+
 def test_child_does_not_own_its_parents_delivery(service: Service) -> None:
     jobs = service.Queue("jobs")
     jobs.put(1)
