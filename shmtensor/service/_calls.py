@@ -244,7 +244,7 @@ class Request(_C._Request):
         """Show the value as the server asks for it; what that library cannot show fails."""
         try:
             self.value = received(self.value, self._server._as)
-        except TypeError as error:
+        except Exception as error:  # no client ends a server, whatever it sends
             raise_of_handler(error)
             self.value = None
             self._fail_or_let_go(error)

@@ -342,6 +342,21 @@ def test_values_are_of_the_library_that_is_asked_for(service: Service, as_: str)
     assert memory.sum() == 15, "what is in the service's memory goes as it is"
 
 
+def test_no_request_ends_a_server_that_cannot_show_it(service: Service) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with service.Server("own", as_="numpy") as server, service.Client("own") as client:
+        futures = [client.submit(endless), client.submit(T.ones(2, dtype=T.bfloat16))]
+        for future, error in zip(futures, (RecursionError, TypeError), strict=True):
+            server.take(timeout=programs.WAIT_S)
+            with pytest.raises(error):
+                future.result(programs.WAIT_S)
+        future = client.submit("next")
+        [request] = server.take(timeout=programs.WAIT_S)
+        request.reply(request.value)
+        assert future.result(programs.WAIT_S) == "next"
+
+
 def test_bounded_servers_make_clients_wait(service: Service) -> None:
     server, client = service.Server("own", 2), service.Client("own")
     futures = [client.submit(i) for i in range(2)]
