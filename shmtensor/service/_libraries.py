@@ -244,13 +244,30 @@ def given(value: Any, library: Library) -> Any:
         return _foreign_given(value, library)
     if isinstance(value, Tensor):
         return value if library == "shmtensor" else _GIVERS[library](value)
-    if isinstance(value, dict):
-        made = {key: given(item, library) for key, item in value.items()}
-        return OrderedDict(made) if isinstance(value, OrderedDict) else made
-    if isinstance(value, list):
+    kind = type(value)
+    if kind is list:
         return [given(item, library) for item in value]
-    if isinstance(value, tuple):
+    if kind is tuple:
         return tuple(given(item, library) for item in value)
+    if kind is dict or kind is OrderedDict:
+        return kind((key, given(item, library)) for key, item in value.items())
+    return _of_subclass_given(value, library)
+
+
+def _of_subclass_given(value: Any, library: Library) -> Any:
+    """Return a value of a class that a pickle has named: with its class, if it is a collection.
+
+    The value is a message's and nobody else has it, so dicts and lists keep theirs.
+    """
+    if isinstance(value, (dict, list)):
+        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            shown_item = given(item, library)
+            if shown_item is not item:
+                value[key] = shown_item
+    elif isinstance(value, tuple):
+        items = [given(item, library) for item in value]
+        if any(item is not old for item, old in zip(items, value, strict=True)):
+            return getattr(type(value), "_make", tuple)(items)
     return value
 
 
@@ -271,14 +288,19 @@ def _foreign_given(value: Foreign, library: str) -> Any:
     return elements[..., 0]
 
 
+def _plain(tensor: Tensor) -> Tensor:
+    """Return the tensor's memory as it reads: libraries know no bits for conjugates."""
+    return tensor.detach().resolve_conj().resolve_neg()
+
+
 def _as_array(tensor: Tensor) -> Any:
     if tensor.dtype in (_C.bfloat16, _C.complex32):
         raise TypeError(f"NumPy has no dtype {str(tensor.dtype).rpartition('.')[2]}")
-    return tensor.detach().numpy()
+    return _plain(tensor).numpy()
 
 
 def _as_torch(tensor: Tensor) -> Any:
-    made = shown(tensor.detach())
+    made = shown(_plain(tensor))
     if is_parameter(tensor):
         return parameter_class("torch")(made, tensor.requires_grad)
     return made.requires_grad_() if tensor.requires_grad else made

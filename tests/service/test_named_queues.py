@@ -7,7 +7,8 @@ import gc
 import os
 import queue
 import select
-from typing import Any
+from collections import Counter, OrderedDict, defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -384,6 +385,52 @@ def test_arrays_of_every_kind_arrive_as_they_were(service: Service, array: Any) 
         got = got if isinstance(got, np.ndarray) else got[0 if isinstance(got, list) else "a"]
         assert got.dtype == array.dtype.newbyteorder("=")
         assert got.tolist() == array.tolist()
+
+
+class _Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+class _Named(dict[str, Any]):
+    pass
+
+
+class _Listed(list[Any]):
+    pass
+
+
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy", "torch"])
+def test_collections_keep_their_classes(service: Service, as_: str) -> None:
+    library = pytest.importorskip(as_)
+    kind = library.ndarray if as_ == "numpy" else library.Tensor
+    jobs = service.Queue("jobs", as_=as_)
+    tensor = T.ones(2)
+    sent: list[Any] = [
+        _Pair(tensor, 1),
+        _Named(a=tensor),
+        _Listed([tensor]),
+        OrderedDict(a=tensor),
+        defaultdict(list, {"a": tensor}),
+    ]
+    for value in [*sent, sent]:
+        jobs.put(value)
+    got = [jobs.get() for _ in sent]
+    for value, old in zip([*got, *jobs.get()], sent + sent, strict=True):
+        assert type(value) is type(old) and len(value) == len(old)
+        assert isinstance(value[0] if isinstance(value, (list, tuple)) else value["a"], kind)
+    assert got[0].b == 1 and got[4]["missing"] == []
+    jobs.put(Counter("aab"))
+    assert jobs.get().most_common(1) == [("a", 2)]
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch"])
+def test_conjugates_are_numbers_to_other_libraries(service: Service, as_: str) -> None:
+    pytest.importorskip(as_)
+    jobs = service.Queue("jobs", as_=as_)
+    number = T.tensor([1 + 2j])
+    jobs.put([number.conj(), number.conj().imag])
+    assert [value.tolist() for value in jobs.get()] == [[1 - 2j], [-2.0]]
 
 
 def test_received_arrays_keep_their_memory(service: Service) -> None:
