@@ -165,7 +165,12 @@ class Semaphore:
         Raises:
             ValueError: The semaphore is closed, or has all permits that it can have.
         """
-        self._of_open().release()
+        try:
+            self._of_open().release()
+        except OSError as error:
+            if error.errno != errno.EOVERFLOW:
+                raise
+            raise ValueError(f"semaphore {self.name} has {_MOST} permits, and no more") from None
 
     @property
     def value(self) -> int:

@@ -82,6 +82,13 @@ def test_any_number_of_seconds_is_a_timeout(name: str, timeout: Any) -> None:
     assert not s.acquire(timeout=-math.inf)
 
 
+def test_more_permits_than_there_can_be(name: str) -> None:
+    s = posix.Semaphore(name, 2**31 - 1, linger=True)
+    with pytest.raises(ValueError, match=r"has 2147483647 permits, and no more"):
+        s.release()
+    assert s.value == 2**31 - 1
+
+
 def test_nan_and_text_are_no_timeouts(name: str) -> None:
     s = posix.Semaphore(name, 1, linger=True)
     with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
