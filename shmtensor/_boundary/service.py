@@ -121,8 +121,12 @@ class Handle:
     """
 
     def __init__(self, name: str, path: str | None, owner: int | None, may_start: bool) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a service must be a str, got {type(name).__name__}")
+        if "\0" in name or "\0" in (path or ""):  # C would read what is before it
+            raise ValueError(f"a service has no NUL in its name or path, got {path or name!r}")
         self._place = place_for("shmt_service *", lib.shmt_service_clear)
-        c_path = ffi.NULL if path is None else ffi.new("char[]", path.encode())
+        c_path = ffi.NULL if path is None else ffi.new("char[]", os.fsencode(path))
         c_owner = _OWN_SERVICE if owner is None else owner
         check(lib.shmt_service_create(name.encode(), c_path, c_owner, may_start, self._place))
         self._pointer = self._place[0]

@@ -103,7 +103,7 @@ class Service:
         start: bool = False,
     ) -> None:
         self._given_name = name
-        self._path = None if socket is None else os.path.abspath(os.fspath(socket))
+        self._path = None if socket is None else os.path.abspath(os.fsdecode(socket))
         self._owner = owner
         self._starts = start
         self._made: Handle | None = None

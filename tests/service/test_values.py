@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import pytest
 import service_programs as programs
 
 import shmtensor as T
+from shmtensor.errors import ManagerError
 from shmtensor.service import Service
 
 _READER = """
@@ -252,3 +255,17 @@ def test_a_with_block_closes_a_service(service: Service) -> None:
 def test_repr_says_which_service() -> None:
     assert repr(Service("unused")) == "<Service 'unused'>"
     assert repr(Service(socket="/tmp/s", owner=7)).endswith(", socket='/tmp/s', owner=7>")
+
+
+def test_names_of_services_that_are_none(tmp_path: Path) -> None:
+    for name in ("a\0b", ""):
+        with pytest.raises(ValueError, match=r"NUL|needs a name"):
+            Service(name)
+    for other in (b"name", 3):
+        with pytest.raises(TypeError, match="the name of a service must be a str, got"):
+            Service(other)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="NUL"):
+        Service("name", socket="/tmp/a\0b")
+    for path in (tmp_path / "none", os.fsencode(tmp_path / "none")):
+        with pytest.raises(ManagerError, match=r'no service at ".*/none" runs'):
+            Service("name", socket=path).list()  # type: ignore[arg-type]
