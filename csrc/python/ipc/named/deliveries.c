@@ -9,7 +9,7 @@
 
 #include <structmember.h>
 
-enum { MOST_AT_ONCE = 256, QUIET_MS = 200 };
+enum { MOST_AT_ONCE = 256, QUIET_MS = 200, BRIEF_MS = 10 };
 
 /* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there,
  * so no signal's handler either. */
@@ -75,7 +75,7 @@ static void leave(shmt__py_ring* o, uint64_t id, bool counts) {
 
 /* False: the locks cannot be had, and a later call tries again. */
 static bool let_go_within(shmt__py_ring* o, uint64_t id, bool counts, unsigned ms) {
-  const uint64_t deadline_ns = ms > 0 ? shmt__os_now_ns() + ms * UINT64_C(1000000) : 0;
+  const uint64_t deadline_ns = shmt__os_now_ns() + ms * UINT64_C(1000000); /* however often signals come */
   shmt__ring_result result;
   do {
     result = shmt__ring_let_go(o->ring, id, counts, deadline_ns);
@@ -88,7 +88,7 @@ static bool let_go_within(shmt__py_ring* o, uint64_t id, bool counts, unsigned m
 /* Let go of a message. An exception may be set, and stays. The interpreter's lock is kept here: while there are
  * messages that could not go back, the next ones hardly wait for the queue's locks. */
 static void let_go_quietly(shmt__py_ring* o, uint64_t id, bool counts) {
-  (void)let_go_within(o, id, counts, left.n > 0 ? 0 : QUIET_MS);
+  (void)let_go_within(o, id, counts, left.n > 0 ? BRIEF_MS : QUIET_MS);
 }
 
 static void let_go_of_left(void) {
@@ -102,7 +102,7 @@ static void let_go_of_left(void) {
     if (m->fork == shmt__fork_count()) {
       if (m->ring == stuck)
         leave(m->ring, m->id, m->counts);
-      else if (!let_go_within(m->ring, m->id, m->counts, 0))
+      else if (!let_go_within(m->ring, m->id, m->counts, BRIEF_MS))
         stuck = m->ring;
     }
     Py_DECREF((PyObject*)m->ring);
