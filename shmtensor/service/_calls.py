@@ -21,7 +21,7 @@ from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
-from shmtensor.service._libraries import Foreign, Library
+from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, received
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Server:
         if wait > 0 or _AT_ONCE <= len(taken) < max_batch:
             self._take_more(max_batch, wait, taken)
         for request in taken:
-            if self._as != "shmtensor" or type(request.value) is Foreign:
+            if self._as != "shmtensor":
                 request._show()
         return taken
 

@@ -46,11 +46,23 @@ def _shown(value: Any, importer: Importer) -> Any:
     if kind is tuple:
         return tuple(_shown(item, importer) for item in value)
     ours = importer.tensor(value)
+    if isinstance(ours, Foreign):
+        return _OfOneLibrary(ours)
     if ours is not None:
         return ours
     if hasattr(value, "__dlpack__") and not isinstance(value, loaded("numpy", "generic")):
         return _C.from_dlpack(value)
     return value
+
+
+class _OfOneLibrary:
+    """What has a dtype that only one library has: it arrives as that library's, whoever asks."""
+
+    def __init__(self, value: Foreign) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _libraries.given, (self._value, self._value.library)
 
 
 def received(value: Any, library: Library) -> Any:
@@ -59,7 +71,7 @@ def received(value: Any, library: Library) -> Any:
     Raises:
         TypeError: The library has no such dtype.
     """
-    if library == "shmtensor" and type(value) is not Foreign:
+    if library == "shmtensor":
         return value
     if library == "numpy":
         array = _C._simple_array(value)

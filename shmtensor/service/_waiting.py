@@ -53,10 +53,10 @@ def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
 
     Raises:
         ValueError: A thing is closed, also meanwhile, or there are none and *timeout* is None.
-        TypeError: A thing has no ``fileno()``.
+        TypeError: A thing has no ``fileno()``, or *things* is one thing itself.
         OSError: No descriptor, or no thread, is left for the wait.
     """
-    given = list(things)
+    given = _several(things)
     deadline = deadline_of(timeout)
     wait = _Wait(given)
     ready = wait.look()
@@ -68,7 +68,7 @@ def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
 
 async def await_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
     """Wait as `wait_any` does, while other asyncio tasks run."""
-    given = list(things)
+    given = _several(things)
     deadline = deadline_of(timeout)
     wait = _Wait(given)
     ready = wait.look()
@@ -232,6 +232,13 @@ def _slice_of(left: float | None) -> float:
 
 
 # --- what there is to wait for ---
+
+
+def _several(things: Iterable[_T]) -> list[_T]:
+    """Return the things in a list, and refuse one alone: servers and files can be iterated over."""
+    if hasattr(things, "fileno"):
+        raise TypeError(f"wait_any(): expected several things, got {things!r}; give [it]")
+    return list(things)
 
 
 def _ring_of(thing: Any) -> Any:

@@ -387,6 +387,26 @@ def test_arrays_of_every_kind_arrive_as_they_were(service: Service, array: Any) 
         assert got.tolist() == array.tolist()
 
 
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy", "torch"])
+def test_what_one_library_has_arrives_as_its_own(service: Service, as_: str) -> None:
+    torch = pytest.importorskip("torch")
+    jobs = service.Queue("jobs", as_=as_)
+    news = service.Topic("news").subscribe(as_=as_)
+    for sent in (np.array(["1999-12-31"], "M8[D]"), torch.ones(2).to(torch.float8_e5m2)):
+        for value in (sent, [sent], {"a": (1, sent)}):
+            jobs.put(value)
+            service.Topic("news").publish(value)
+            assert repr(jobs.get()) == repr(value) == repr(news.get())
+        jobs.put(sent)
+        assert repr(jobs.get(ack=True).value) == repr(sent)
+        with service.Server("same", as_=as_) as server, service.Client("same", as_=as_) as client:
+            reply = client.submit(sent)
+            (request,) = server.take()
+            assert repr(request.value) == repr(sent)
+            request.reply(request.value)
+            assert repr(reply.result(10)) == repr(sent)
+
+
 class _Pair(NamedTuple):
     a: Any
     b: Any

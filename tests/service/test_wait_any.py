@@ -302,6 +302,12 @@ def test_bad_things(service: Service) -> None:
         assert isinstance(deadline_of(seconds), float)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"a str has no fileno\(\)"):
         wait_any(["jobs"])
+    with service.Server("calls") as server, open(os.devnull) as file:
+        for alone in (jobs, go, news, own, server, file):
+            with pytest.raises(TypeError, match="expected several things, got"):
+                wait_any(alone, 0)  # type: ignore[type-var]
+            with pytest.raises(TypeError, match="expected several things, got"):
+                asyncio.run(await_any(alone, 0))  # type: ignore[type-var]
     for thing in (jobs, go, news, own):
         thing.close()
         with pytest.raises(ValueError, match="close"):
