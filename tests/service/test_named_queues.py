@@ -398,7 +398,8 @@ def test_what_one_library_has_arrives_as_its_own(service: Service, as_: str) -> 
             service.Topic("news").publish(value)
             assert repr(jobs.get()) == repr(value) == repr(news.get())
         jobs.put(sent)
-        assert repr(jobs.get(ack=True).value) == repr(sent)
+        with jobs.get(ack=True) as job:
+            assert repr(job.value) == repr(sent)
         with service.Server("same", as_=as_) as server, service.Client("same", as_=as_) as client:
             reply = client.submit(sent)
             (request,) = server.take()
