@@ -84,6 +84,45 @@ def test_the_page_has_the_tree() -> None:
     assert {c.__qualname__ for c in wanted - shown} == set()
 
 
+def _timeouts() -> Iterator[tuple[str, object]]:
+    """Calls that take a timeout, of what programs share through; inner ones have no default."""
+    for name in ("service", "multiprocessing", "posix", "bridge", "hogwild", "inspect"):
+        package = importlib.import_module(f"shmtensor.{name}")
+        own = [package]
+        for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            own.append(importlib.import_module(info.name))
+        for module in own:
+            for place, value in list(vars(module).items()):
+                if place.startswith("_") or getattr(value, "__module__", "") != module.__name__:
+                    continue
+                members = list(vars(value).items()) if inspect.isclass(value) else []
+                if hasattr(package, place):
+                    members.append((place, value))
+                for member, function in members:
+                    if inspect.isfunction(function) and not member.startswith("_"):
+                        found = inspect.signature(function).parameters.get("timeout")
+                        if found is not None and found.default is not found.empty:
+                            yield f"{name}.{place}.{member}", found.default
+
+
+def test_the_page_has_every_timeout() -> None:
+    text = _PAGE.read_text().partition("## Timeouts")[2]
+    rows = re.findall(r"^\|([^|]*`[^|]*)\|([^|]*)\|", text, re.M)
+    shown = {
+        (call.partition("(")[0].rpartition(".")[2], default)
+        for calls, defaults in rows
+        for call in re.findall(r"`([\w.]+)", calls)
+        for default in (0, None)
+        if str(default) in defaults
+    }
+    missing = [
+        (place, default)
+        for place, default in _timeouts()
+        if (place.rpartition(".")[2], default) not in shown
+    ]
+    assert missing == []
+
+
 def test_each_keeps_the_built_in() -> None:
     for cls, built_in in (
         (errors.NotPublishedError, KeyError),
