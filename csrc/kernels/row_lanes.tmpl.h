@@ -1,12 +1,12 @@
-/* kernels/row_lanes.tmpl.h -- loads, stores and sums contiguous rows in vectors of 16 lanes. One dtype.
+/* kernels/row_lanes.tmpl.h -- loads, stores and sums contiguous rows in vectors. One dtype.
  *
- * The templates of softmax and normalization include it. The compiler turns the lanes into vector registers. 16-bit
- * floats are computed in float and rounded once at the end.
+ * The templates of softmax and normalization include it. A vector is one register: longer ones, the compiler keeps in
+ * memory. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/template.h"
 
-enum { FN(lanes) = 16 };
+enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(C) };
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)
 
 /* Sums and maxima are kept in a vector, which stays in registers from one step to the next. */
@@ -46,12 +46,17 @@ INLINE void FN(store_full)(T* out, const FN(vector)* v) {
     EACH_LANE out[k] = SHMT_STORE(a[k]);
 }
 
-/* The sum of the lanes, added as a tree: in sequence, each addition would wait for the one before. */
+/* JOIN(a, b) of all lanes, as a tree: in sequence, each step would wait for the one before. */
+#define LANE(v, k)          (v)[(k) & (FN(lanes) - 1)]
+#define OF_16(JOIN, v, k)   (FN(lanes) > 8 ? JOIN(LANE(v, k), LANE(v, (k) + 8)) : LANE(v, k))
+#define OF_8(JOIN, v, k)    (FN(lanes) > 4 ? JOIN(OF_16(JOIN, v, k), OF_16(JOIN, v, (k) + 4)) : OF_16(JOIN, v, k))
+#define OF_4(JOIN, v, k)    (FN(lanes) > 2 ? JOIN(OF_8(JOIN, v, k), OF_8(JOIN, v, (k) + 2)) : OF_8(JOIN, v, k))
+#define ALL_LANES(JOIN, v)  JOIN(OF_4(JOIN, v, 0), OF_4(JOIN, v, 1))
+#define PLUS(a, b)          ((a) + (b))
+
 INLINE C FN(lanes_sum)(const FN(vector)* sums) {
   const FN(vector) v = *sums;
-  const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
-  const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
-  return (a + b) + (c + d);
+  return ALL_LANES(PLUS, v);
 }
 
 INLINE void FN(store_rest)(T* out, const FN(vector)* v, int64_t n) {

@@ -51,6 +51,9 @@ static inline double _Complex shmt__ctx_complex(const void* ctx, int k) {
                    uint64_t: (uint64_t)0, \
                    default: (uint32_t)0)))(x))
 
+/* Bytes of a vector register of the level. */
+#define SHMT_VECTOR_BYTES (16 << SHMT_ISA_LEVEL)
+
 /* Elements of a block: so many are widened, gathered or computed at a time. */
 enum { SHMT_LOOP_BLOCK = 256 };
 

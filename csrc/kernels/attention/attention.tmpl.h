@@ -56,7 +56,7 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
     /* Minus infinity: no visible key so far. NaN scores propagate. */
     const C shift = top == -(C)INFINITY ? 0 : top;
     const C keep = largest[i] == -(C)INFINITY ? 0 : SHMT_EXP(largest[i] - shift);
-    const C sum = SHMT_FULL_LOOP(row_weights_stored)(row, row, shift, shown);
+    const C sum = SHMT_FULL_LOOP(row_exp_stored)(row, row, shift, shown);
     memset(row + shown, 0, (size_t)(s->width - shown) * sizeof *row);
     if (keep != 1)
       for (int64_t k = 0; k < s->values; k++) out[k] = keep == 0 ? 0 : out[k] * keep;
@@ -176,7 +176,7 @@ void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, in
       tops[i - first] = top;
       length += shown;
     }
-    (void)SHMT_FULL_LOOP(row_weights_stored)(scores, scores, 0, length);
+    (void)SHMT_FULL_LOOP(row_exp_stored)(scores, scores, 0, length);
     T* weights = scores;
     for (int64_t i = first; i < end; i++) {
       const int64_t shown = SHMT_LOOP(visible)(s, i);
@@ -208,7 +208,7 @@ void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, in
     const int64_t shown = lse[i] == -(C)INFINITY ? 0 : SHMT_LOOP(visible)(s, i);
     SHMT_IVDEP for (int64_t j = 0; j < shown; j++) {
       const C x = row[j] - lse[i];
-      row[j] = SHMT_EXP(x < SHMT_LEAST_NORMAL_EXPONENT(C) ? -(C)INFINITY : x);
+      row[j] = SHMT_EXP_IN_RANGE(x);
       grad[j] = row[j] * (grad[j] - dots[i]) * scale;
     }
     memset(row + shown, 0, (size_t)(s->width - shown) * sizeof *row);

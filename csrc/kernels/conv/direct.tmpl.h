@@ -18,16 +18,14 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #if SHMT_ISA_LEVEL == 2
-#define VECTOR_BYTES 64
-#define FILTERS      8
+#define FILTERS 8
 #else
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
-#define FILTERS      4
+#define FILTERS 4
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(vectors) = 3, FN(block) = FN(lanes) * FN(vectors) };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(T), FN(vectors) = 3, FN(block) = FN(lanes) * FN(vectors) };
+typedef T FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 
 /* Pad an image. data: padded image, image; n: channels; ctx: shmt__conv_direct_args. */
 void SHMT_LOOP(conv_direct_pad)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -172,5 +170,4 @@ void SHMT_LOOP(conv_direct)(char* const* data, const int64_t* strides, int64_t n
 }
 #undef INLINE
 #undef FILTERS
-#undef VECTOR_BYTES
 #pragma GCC pop_options

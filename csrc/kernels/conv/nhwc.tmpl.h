@@ -150,5 +150,4 @@ void SHMT_LOOP(conv_nhwc)(char* const* data, const int64_t* strides, int64_t n, 
 #undef INLINE
 #undef MOST_OUTPUTS
 #undef OUTPUTS
-#undef VECTOR_BYTES
 #pragma GCC pop_options

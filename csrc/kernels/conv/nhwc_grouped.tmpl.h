@@ -114,5 +114,4 @@ void SHMT_LOOP(conv_nhwc_grouped)(char* const* data, const int64_t* strides, int
 #undef INLINE
 #undef MOST_OUTPUTS
 #undef OUTPUTS
-#undef VECTOR_BYTES
 #pragma GCC pop_options

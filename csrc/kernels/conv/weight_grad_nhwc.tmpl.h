@@ -170,5 +170,4 @@ void SHMT_LOOP(conv_weight_grad_grouped)(char* const* data, const int64_t* strid
 #undef INLINE
 #undef MOST_ELEMENTS
 #undef ELEMENTS
-#undef VECTOR_BYTES
 #pragma GCC pop_options

@@ -11,16 +11,11 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi"
 #pragma GCC optimize("fp-contract=fast")
-#if SHMT_ISA_LEVEL == 2
-#define VECTOR_BYTES 64
-#else
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* Rows at a time: their sums and one vector of others stay in registers. */
 enum {
-  FN(lanes) = VECTOR_BYTES / sizeof(T),
+  FN(lanes) = SHMT_VECTOR_BYTES / sizeof(T),
   FN(run) = 256,
   FN(block) = 4 * FN(lanes),
   FN(rows) = SHMT_ISA_LEVEL == 2 ? 4 : 2,
@@ -28,9 +23,9 @@ enum {
   FN(factor_rows) = 4,
   FN(factors) = 1024
 };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+typedef T FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(mask_vector)
-    __attribute__((vector_size(VECTOR_BYTES)));
+    __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 
 /* a where the mask holds, else b. */
 INLINE FN(vector) FN(select)(FN(mask_vector) mask, FN(vector) a, FN(vector) b) {
@@ -288,4 +283,3 @@ void SHMT_LOOP(distance_backward)(char* const* data, const int64_t* strides, int
   }
 }
 #undef INLINE
-#undef VECTOR_BYTES

@@ -7,11 +7,11 @@
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
-#define RUN_BYTES VECTOR_BYTES
+#define RUN_BYTES SHMT_VECTOR_BYTES
 #define OF(name)  FN(name##_of_run)
 #include "kernels/fft/fft_short.tmpl.h"
 #if LANES == 16
-#define RUN_BYTES (VECTOR_BYTES / 2)
+#define RUN_BYTES (SHMT_VECTOR_BYTES / 2)
 #define OF(name)  FN(name##_of_half)
 #include "kernels/fft/fft_short.tmpl.h"
 #endif

@@ -143,7 +143,7 @@ static FN(pair)* FN(transform_rows)(const shmt__fft_four_step_args* c, const R* 
                                     FN(pair)* work) {
   const int64_t n2 = c->four_step->rows.length;
 
-  if (c->row % (2 * LANES) == 0 && (uintptr_t)from % VECTOR_BYTES == 0 && n2 > 1) {
+  if (c->row % (2 * LANES) == 0 && (uintptr_t)from % SHMT_VECTOR_BYTES == 0 && n2 > 1) {
     return SHMT_LOOP(fft_lanes)(&c->four_step->rows, from, c->row / (2 * LANES), x, y, work);
   }
   for (int64_t i = 0; i < n2; i++, from += c->row) x[i] = (FN(pair)){FN(get)(from), FN(get)(from + LANES)};

@@ -9,9 +9,9 @@ typedef struct FN(values) {
 /* Loads the halves of a vector from two addresses, and stores them to two. The compiler's own builtins take an operand
  * in memory; shuffles of vectors would take a register and a permutation more. */
 #if LANES > 2
-typedef R FN(half) __attribute__((vector_size(VECTOR_BYTES / 2)));
-typedef double FN(doubles) __attribute__((vector_size(VECTOR_BYTES)));
-typedef double FN(half_doubles) __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef R FN(half) __attribute__((vector_size(SHMT_VECTOR_BYTES / 2)));
+typedef double FN(doubles) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
+typedef double FN(half_doubles) __attribute__((vector_size(SHMT_VECTOR_BYTES / 2)));
 #if SHMT_ISA_LEVEL == 2
 #define INSERT(half, v) __builtin_ia32_insertf64x4_mask(__builtin_ia32_pd512_256pd(half), v, 1, (FN(doubles)){0}, -1)
 #define SECOND_HALF(v)  __builtin_ia32_extractf64x4_mask(v, 1, (FN(half_doubles)){0}, -1)

@@ -5,7 +5,7 @@
  * See Note [Short signals] in kernels/fft/fft.h.
  */
 #define NUMBER OF(run)
-#define COUNT  (RUN_BYTES * LANES / VECTOR_BYTES / 2) /* complex numbers of a run */
+#define COUNT  (RUN_BYTES * LANES / SHMT_VECTOR_BYTES / 2) /* complex numbers of a run */
 
 typedef R OF(run) __attribute__((vector_size(RUN_BYTES)));
 /* Complex numbers, or pairs of them, that are moved as a whole. */
@@ -39,7 +39,7 @@ typedef double OF(units) __attribute__((vector_size(RUN_BYTES)));
 #define ALTERNATING_DOUBLES  {1, -1}
 #define ALTERNATING_FLOATS   {1, -1, 1, -1}
 #endif
-#if LANES * 8 == VECTOR_BYTES
+#if LANES * 8 == SHMT_VECTOR_BYTES
 #define SWAPPED_PARTS(a) SWAPPED_DOUBLES(a)
 #define ALTERNATING      ((NUMBER)ALTERNATING_DOUBLES)
 #else
@@ -87,7 +87,7 @@ INLINE void OF(transpose_wide)(OF(units)* v) {
 INLINE void OF(transpose)(NUMBER* runs) {
   OF(units) v[COUNT];
 
-#if LANES * 8 == VECTOR_BYTES
+#if LANES * 8 == SHMT_VECTOR_BYTES
 #pragma GCC unroll 4
   for (int i = 0; i < COUNT; i++) v[i] = (OF(units))runs[i];
   OF(transpose_wide)(v);
@@ -111,7 +111,7 @@ INLINE void OF(transpose)(NUMBER* runs) {
 #endif
 }
 
-#if RUN_BYTES == VECTOR_BYTES
+#if RUN_BYTES == SHMT_VECTOR_BYTES
 #include "kernels/fft/fft_stockham.tmpl.h"
 #include "kernels/fft/fft_interleaved.tmpl.h"
 #endif

@@ -14,21 +14,20 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#define VECTOR_BYTES (16 << SHMT_ISA_LEVEL)
 #define INLINE       static inline __attribute__((always_inline))
-#define LANES_complex64_ (VECTOR_BYTES / 4)
-#define LANES_complex128_ (VECTOR_BYTES / 8)
+#define LANES_complex64_ (SHMT_VECTOR_BYTES / 4)
+#define LANES_complex128_ (SHMT_VECTOR_BYTES / 8)
 #define LANES             SHMT_PASTE(SHMT_PASTE(LANES, DT), )
 
 #define R __typeof__(_Generic((C)0, float _Complex: (float)0, default: (double)0))
 
-typedef R FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+typedef R FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 typedef struct FN(pair) {
   FN(vector) re, im;
 } FN(pair);
 
 /* How many complex numbers 16 bytes hold. Shuffles within 16 bytes are cheaper than across them. */
-#define RUN (8 * LANES / VECTOR_BYTES)
+#define RUN (8 * LANES / SHMT_VECTOR_BYTES)
 /* The signals of a block, RUN at a time, belong alternately to the first and to the other half of a tile. */
 #define SIGNAL_OF(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
 

@@ -23,4 +23,3 @@
 #undef LOW_BACK
 #undef HIGH_BACK
 #undef INLINE
-#undef VECTOR_BYTES

@@ -13,11 +13,10 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 2 ? 64 : SHMT_ISA_LEVEL == 1 ? 32 : 16)
 #define INLINE       static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T) };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(T) };
+typedef T FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 
 /* A copy of the matrix, and the vector of a reflector. */
 typedef struct FN(workspace) {
@@ -161,5 +160,4 @@ void SHMT_LOOP(householder_orgqr)(char* const* data, const int64_t* strides, int
   for (int64_t k = 0; k < s->columns; k++) memcpy(a + k * s->pitch, r.at + k * r.rows, (size_t)n * sizeof *a);
 }
 #undef INLINE
-#undef VECTOR_BYTES
 #pragma GCC pop_options

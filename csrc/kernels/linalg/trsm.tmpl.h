@@ -21,16 +21,14 @@
 
 #define PARTS (1 + SHMT_IS_COMPLEX)
 #if SHMT_ISA_LEVEL == 2
-#define VECTOR_BYTES 64
-#define ROWS         (8 / PARTS)
+#define ROWS (8 / PARTS)
 #else
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
-#define ROWS         (4 / PARTS)
+#define ROWS (4 / PARTS)
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_TRSM_PANEL_BYTES / sizeof(SHMT_REAL) };
-typedef SHMT_REAL FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_TRSM_PANEL_BYTES / sizeof(SHMT_REAL) };
+typedef SHMT_REAL FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 
 INLINE FN(vector) FN(load_vector)(const SHMT_REAL* x) {
   FN(vector) v;
@@ -40,7 +38,7 @@ INLINE FN(vector) FN(load_vector)(const SHMT_REAL* x) {
 
 #if SHMT_IS_COMPLEX
 typedef __typeof__(_Generic((SHMT_REAL*)0, float*: (int32_t)0, double*: (int64_t)0)) FN(index)
-    __attribute__((vector_size(VECTOR_BYTES)));
+    __attribute__((vector_size(SHMT_VECTOR_BYTES)));
 
 /* i * v */
 INLINE FN(vector) FN(times_i)(FN(vector) v) {
@@ -133,6 +131,5 @@ void SHMT_LOOP(trsm_panel)(char* const* data, const int64_t* strides, int64_t n,
 }
 #undef INLINE
 #undef ROWS
-#undef VECTOR_BYTES
 #undef PARTS
 #pragma GCC pop_options

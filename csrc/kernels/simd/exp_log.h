@@ -5,8 +5,7 @@
 #include "kernels/simd/vmath.h"
 
 #define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
-/* The least number of type C whose exponential is a normal number. */
-#define SHMT_LEAST_NORMAL_EXPONENT(C) (sizeof(C) == sizeof(float) ? (C)-87.33654f : (C)-708.3964185322641)
+#define SHMT_EXP_IN_RANGE(x) _Generic((x), float: shmt__exp_in_rangef, default: shmt__exp_in_range)(x)
 /* log for loops that the compiler vectorises. */
 #define SHMT_LOG_IN_LANES(x) _Generic((x), float: shmt__logf, default: shmt__log)(x)
 

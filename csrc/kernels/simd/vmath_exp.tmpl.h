@@ -9,6 +9,13 @@ SHMT_VMATH REAL VM(exp)(REAL x) {
   const REAL e = VM(exp_core)(c, &shifted, &n) + 1, y = VM(scaled)(e, shifted);
   return x != x ? x : VM(unless_below)(x, least, y);
 }
+/* exp(x) for x up to 88 (doubles: 709), in half the instructions. 0 where the result is no normal number. */
+SHMT_VMATH REAL VM(exp_in_range)(REAL x) {
+  const REAL least = FLOAT_OR_DOUBLE(-87.33654f, -708.3964185322641);
+  REAL shifted, n;
+  const REAL p = VM(exp_core)(VM(unless_below)(x, least, x), &shifted, &n), scale = VM(power_of_two)(shifted);
+  return VM(unless_below)(x, least, MADD(p, scale, scale));
+}
 SHMT_VMATH REAL VM(expm1)(REAL x) {
   REAL shifted, n;
   const REAL c = VM(vmath_clamp)(x, FLOAT_OR_DOUBLE(-20.0f, -40.0), FLOAT_OR_DOUBLE(89.0f, 710.0));

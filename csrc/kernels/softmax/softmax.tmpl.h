@@ -14,9 +14,6 @@ SHMT_ROW_SUMS
 #if !SHMT_IS_HALF
 C SHMT_LOOP(row_max)(const C* x, int64_t n) { return FN(row_max)(x, n); }
 C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(store_exp)(x, x, out, shift, n); }
-C SHMT_LOOP(row_weights_stored)(const C* x, C* out, C shift, int64_t n) {
-  return FN(store_weights)(x, x, out, shift, n);
-}
 #endif
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
@@ -89,7 +86,7 @@ void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t 
     } else {
       const C scale = 1 / FN(sum_exp)(x, x, out, top, length);
       SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, scale, 0, false, length); i < length; i++)
-        out[i] = SHMT_STORE(SHMT_EXP(SHMT_LOAD(x[i]) - top) * scale);
+        out[i] = SHMT_STORE(SHMT_EXP_IN_RANGE(SHMT_LOAD(x[i]) - top) * scale);
     }
   }
 }
@@ -125,6 +122,13 @@ void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int6
 /* Defined in kernels/softmax/short_sums.tmpl.h. */
 void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
 
+/* Of rows whose maximum is infinity or NaN, without a shift: infinity - infinity is NaN. */
+static C FN(sum_any_exp)(const T* x, int64_t n) {
+  C sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += SHMT_EXP(SHMT_LOAD(x[i]));
+  return sum;
+}
+
 /* data: out (one element for each row), x. */
 void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_args*)ctx)->length;
@@ -135,9 +139,9 @@ void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_
     for (int64_t r = first; r < end; r++) {
       const T* x = ROW(1, const T);
       const C top = FN(row_max)(x, length);
-      /* An infinite maximum is not subtracted: infinity - infinity is NaN. */
-      shifts[r - first] = top - top == 0 ? top : 0;
-      sums[r - first] = FN(sum_exp)(x, x, NULL, shifts[r - first], length);
+      const C shift = top - top == 0 ? top : 0;
+      shifts[r - first] = shift;
+      sums[r - first] = top < (C)INFINITY ? FN(sum_exp)(x, x, NULL, shift, length) : FN(sum_any_exp)(x, length);
     }
     for (int64_t k = 0; k < end - first; k++) sums[k] = shifts[k] + SHMT_LOG_IN_LANES(sums[k]);
     for (int64_t r = first; r < end; r++) *ROW(0, T) = SHMT_STORE(sums[r - first]);
@@ -166,7 +170,8 @@ static void FN(short_rows_back)(char* const* data, const int64_t* strides, int64
     end = n - first < most ? n : first + most;
     for (int64_t r = first; r < end; r++, row += length)
       for (int64_t i = 0; i < length; i++) row[i] = SHMT_LOAD(ROW(2, const T)[i]);
-    (void)SHMT_FULL_LOOP(row_exp_stored)(line, line, 0, (end - first) * length);
+    const int64_t cells = (end - first) * length;
+    for (int64_t i = 0; i < cells; i++) line[i] = SHMT_EXP(line[i]);
     row = line;
     for (int64_t r = first; r < end; r++, row += length) {
       T* to = ROW(0, T);

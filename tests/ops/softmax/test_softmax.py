@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import levels
 import numpy as np
 import pytest
+from ops.softmax import odd_rows
 
 import shmtensor as st
 from shmtensor import _C
@@ -49,6 +51,12 @@ def test_softmax_of_extreme_numbers() -> None:
     assert st.softmax(st.tensor([0.0, -float("inf")]), 0).tolist() == [1.0, 0.0]
     assert st.softmax(st.full((2,), -float("inf")), 0).isnan().all().item()
     assert st.softmax(st.tensor([float("nan"), 1.0]), 0).isnan().all().item()
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("level", levels.LEVELS)
+def test_rows_of_every_length_at_every_level(level: str) -> None:
+    assert levels.found_at(level, odd_rows) == []
 
 
 @pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])
