@@ -12,19 +12,23 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#define INLINE       static inline __attribute__((always_inline))
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 2 ? 64 : SHMT_ISA_LEVEL == 1 ? 32 : 16)
+#define INLINE static inline __attribute__((always_inline))
+#if SHMT_IS_INTEGRAL
+#define E uint64_t /* integers wrap */
+#else
+#define E T
+#endif
 
 /* rows: as many as there are registers for. ahead: how many rows of b ahead of the one that is read are prefetched. */
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(width) = 2 * FN(lanes),
+enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(E), FN(width) = 2 * FN(lanes),
        FN(rows) = SHMT_ISA_LEVEL == 2 ? 12 : SHMT_ISA_LEVEL == 1 ? 6 : 4, FN(ahead) = 8 };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+typedef T FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES), aligned(sizeof(E)), may_alias));
 
-INLINE FN(vector) FN(get)(const T* p) { return *(const FN(vector)*)(const void*)p; }
+INLINE FN(vector) FN(get)(const E* p) { return *(const FN(vector)*)(const void*)p; }
 
 /* Store one vector of results, or its first n elements. */
-INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c, int64_t n) {
-  const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
+INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, E* c, int64_t n) {
+  const E alpha = *(const E*)s->alpha, beta = *(const E*)s->beta;
 
   sum *= alpha;
   if (n >= FN(lanes)) {
@@ -37,7 +41,7 @@ INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c,
 
 /* `rows` rows by one or two vectors of columns. */
 INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const int vectors, const bool prefetches,
-                         const T* a, const T* b, T* c, int64_t columns) {
+                         const E* a, const E* b, E* c, int64_t columns) {
   const int64_t a_row = s->a_row;
   FN(vector) sums[2 * FN(rows)] = {{0}};
 
@@ -49,7 +53,7 @@ INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const i
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-      const T x = a[r * a_row];
+      const E x = a[r * a_row];
       sums[2 * r] += x * first;
       if (vectors == 2) sums[2 * r + 1] += x * second;
     }
@@ -62,8 +66,8 @@ INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const i
 }
 
 /* n rows, as many at a time as there are registers for. */
-INLINE void FN(multiply_rows)(const shmt__gemm_panel_args* s, const int vectors, const bool prefetches, const T* a,
-                              const T* b, T* c, int64_t n, int64_t columns) {
+INLINE void FN(multiply_rows)(const shmt__gemm_panel_args* s, const int vectors, const bool prefetches, const E* a,
+                              const E* b, E* c, int64_t n, int64_t columns) {
   int64_t i = 0;
 
 #define BY_ROWS(COUNT)                                                                                     \
@@ -81,8 +85,8 @@ INLINE void FN(multiply_rows)(const shmt__gemm_panel_args* s, const int vectors,
 /* data: c, a, b; n: rows; ctx: shmt__gemm_panel_args. */
 void SHMT_LOOP(gemm_panels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__gemm_panel_args* s = ctx;
-  const T *a = (const T*)(const void*)data[1], *b = (const T*)(const void*)data[2];
-  T* c = (T*)(void*)data[0];
+  const E *a = (const E*)(const void*)data[1], *b = (const E*)(const void*)data[2];
+  E* c = (E*)(void*)data[0];
 
   (void)strides;
   for (int64_t j = 0; j < s->columns; j += FN(width)) {
@@ -97,5 +101,5 @@ void SHMT_LOOP(gemm_panels)(char* const* data, const int64_t* strides, int64_t n
 }
 
 #undef INLINE
-#undef VECTOR_BYTES
+#undef E
 #pragma GCC pop_options

@@ -205,6 +205,11 @@ static bool run_gemv(const product* p, shmt__matrix a, shmt__matrix b, shmt__mat
   return true;
 }
 
+static bool runs_by_panels(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  if (!p->has_panels) return false;
+  return p->on_library ? shmt__gemm_prefers_panels(a, b, p->item) : c.rows > 1 && c.columns > 1;
+}
+
 static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   if (p->is_widening) {
     shmt__gemm_amx(p->alpha.f, a, b, p->beta.f, c, true);
@@ -220,7 +225,7 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
   if (p->on_library && c.rows == 1 &&
       run_gemv(p, shmt__matrix_transposed(b), shmt__matrix_transposed(a), shmt__matrix_transposed(c)))
     return;
-  if (p->has_panels && (!p->on_library || shmt__gemm_prefers_panels(a, b, p->item)))
+  if (runs_by_panels(p, a, b, c))
     shmt__gemm_panels(p->dtype, &p->alpha, a, b, &p->beta, p->beta_is_zero, c);
   else if (p->on_library)
     run_library(p, a, b, c);
@@ -289,7 +294,7 @@ static void prepare_product(product* p, shmt_dtype dtype, shmt_scalar alpha, shm
   }
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
                   p->c.column_stride == 1 && fits_int(a) && fits_int(b) && fits_int(c);
-  p->has_panels = (dtype == SHMT_FLOAT32 || dtype == SHMT_FLOAT64) && p->c.column_stride == 1;
+  p->has_panels = shmt__loops[SHMT_LOOP_gemm_panels][dtype] != NULL && p->c.column_stride == 1;
   p->is_half = shmt__is_half(dtype) && p->c.column_stride == 1;
   p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_amx() ? AMX_COST : 1;
 }

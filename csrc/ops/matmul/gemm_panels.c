@@ -84,10 +84,16 @@ static void multiply_panel(const scaling* f, shmt__matrix a, const char* panel, 
 /* Where k is cut, the products of later blocks are added to that of the first. */
 static scaling scaling_of_block(const scaling* f, bool is_first) {
   static const float one_float = 1;
-  static const double one = 1;
+  static const double one_double = 1;
+  static const int64_t one = 1;
+  scaling adding = *f;
 
   if (is_first) return *f;
-  return (scaling){f->dtype, f->item, f->alpha, f->dtype == SHMT_FLOAT32 ? (const void*)&one_float : &one, false};
+  adding.beta = &one;
+  if (f->dtype == SHMT_FLOAT32) adding.beta = &one_float;
+  if (f->dtype == SHMT_FLOAT64) adding.beta = &one_double;
+  adding.beta_is_zero = false;
+  return adding;
 }
 
 /* The depth of blocks of k, all about as deep. */

@@ -1,7 +1,8 @@
-"""Products of float matrices of moderate size in this process: which are wrong, as JSON.
+"""Products of float and int64 matrices in this process: which are wrong, as JSON.
 
-test_gemm_float.py runs it once for every instruction-set level. Small whole numbers, of which every
-order of addition gives the same sums: they must be exact.
+test_gemm_products.py runs it once for every instruction-set level. Floats are small whole numbers,
+of which every order of addition gives the same sums: they must be exact. Integers are large, and
+wrap.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ def _of_layout(x: np.ndarray, layout: str) -> Tensor:
 def _wrong_products(shape: tuple[int, int, int], dtype: type) -> Iterator[str]:
     m, k, n = shape
     rng = np.random.default_rng(m)
-    a, b, c = (rng.integers(-4, 5, size=s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
+    most = 2**63 - 1 if dtype is np.int64 else 4
+    sizes = ((m, k), (k, n), (m, n))
+    a, b, c = (rng.integers(-most, most, size=s, endpoint=True).astype(dtype) for s in sizes)
     exact = a @ b
     for left, right in itertools.product(LAYOUTS, LAYOUTS):
         x, y = _of_layout(a, left), _of_layout(b, right)
         base = _of_layout(c, right)
-        bad = st.full((m, n + 3), float("nan"), dtype=x.dtype)[:, :n]
+        unset = -1 if dtype is np.int64 else float("nan")
+        bad = st.full((m, n + 3), unset, dtype=x.dtype)[:, :n]
         found = {
             "mm": (st.mm(x, y), exact),
             "addmm": (st.addmm(base, x, y, beta=2, alpha=-3), 2 * c - 3 * exact),
@@ -83,7 +87,7 @@ def main() -> None:
     found = list(specials())
     for threads in (1, 3):
         st.set_num_threads(threads)
-        for shape, dtype in itertools.product(SHAPES, (np.float32, np.float64)):
+        for shape, dtype in itertools.product(SHAPES, (np.float32, np.float64, np.int64)):
             found += [f"{wrong}, {threads} threads" for wrong in _wrong_products(shape, dtype)]
     print(json.dumps(found))
 
