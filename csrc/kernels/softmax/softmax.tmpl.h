@@ -71,24 +71,37 @@ static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
+#if SHMT_IS_HALF
+/* Up to so many exponentials of a row are kept in C, so that each is computed once and rounded once. */
+enum { FN(kept) = 4096 };
+
+INLINE void FN(softmax_row)(T* out, const T* x, int64_t length) {
+  C line[FN(kept)];
+
+  if (length <= FN(kept)) {
+    SHMT_WIDEN_RUN(line, x, length);
+    const C scale = 1 / SHMT_FULL_LOOP(row_exp_stored)(line, line, SHMT_FULL_LOOP(row_max)(line, length), length);
+    for (int64_t i = 0; i < length; i++) line[i] *= scale;
+    SHMT_NARROW_RUN(out, line, length);
+    return;
+  }
+  const C top = FN(row_max)(x, length), scale = 1 / FN(sum_exp)(x, x, out, top, length);
+  SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, scale, 0, false, length); i < length; i++)
+    out[i] = SHMT_STORE(SHMT_EXP_IN_RANGE(SHMT_LOAD(x[i]) - top) * scale);
+}
+#else
+INLINE void FN(softmax_row)(T* out, const T* x, int64_t length) {
+  const C scale = 1 / FN(store_exp)(x, x, out, FN(row_max)(x, length), length);
+  SHMT_IVDEP for (int64_t i = 0; i < length; i++) out[i] *= scale;
+}
+#endif
+
 /* data: out, x. */
 void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, false);
-  for (int64_t r = 0; r < n; r++) {
-    T* out = ROW(0, T);
-    const T* x = ROW(1, const T);
-    const C top = FN(row_max)(x, length);
-    if (sizeof(T) == sizeof(C)) {
-      const C scale = 1 / FN(store_exp)(x, x, out, top, length);
-      SHMT_IVDEP for (int64_t i = 0; i < length; i++) out[i] = SHMT_STORE(SHMT_LOAD(out[i]) * scale);
-    } else {
-      const C scale = 1 / FN(sum_exp)(x, x, out, top, length);
-      SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, scale, 0, false, length); i < length; i++)
-        out[i] = SHMT_STORE(SHMT_EXP_IN_RANGE(SHMT_LOAD(x[i]) - top) * scale);
-    }
-  }
+  for (int64_t r = 0; r < n; r++) FN(softmax_row)(ROW(0, T), ROW(1, const T), length);
 }
 
 /* Works on some rows at a time: their sums' logarithms are one vector, and the rows stay in the first-level cache. */
