@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "process_state",
     "python_path",
     "runs",
+    "sleeps",
     "until",
 ]
 
@@ -64,6 +66,12 @@ def process_state(pid: int) -> str:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     return ""
+
+
+def sleeps(thread: threading.Thread) -> None:
+    """Return when the thread sleeps in a wait."""
+    until(lambda: process_state(thread.native_id or 0) == "S")
+    time.sleep(0.1)  # it may have slept for the interpreter's lock
 
 
 def runs(pid: int) -> bool:

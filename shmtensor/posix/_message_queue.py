@@ -7,7 +7,6 @@ import queue
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.posix import _names
 
 __all__ = ["Message", "MessageQueue"]
@@ -64,7 +63,7 @@ class MessageQueue:
         read: bool = True,
         write: bool = True,
     ) -> None:
-        self._queue: Any = None
+        self._queue: _names.Opened | None = None
         _names.check(name)
         if not (read or write):
             raise ValueError("MessageQueue(): read, write or both must be True")
@@ -74,7 +73,9 @@ class MessageQueue:
                 f"max_message_bytes={max_message_bytes}"
             )
         self.name = name
-        self._queue = self._opened(max_messages, max_message_bytes, mode, read, write)
+        self._queue = _names.Opened(
+            self._opened(max_messages, max_message_bytes, mode, read, write)
+        )
         if max_messages is not None and (self.max_messages, self.max_message_bytes) != (
             max_messages,
             max_message_bytes,
@@ -107,7 +108,7 @@ class MessageQueue:
                     f"{_limit('msgsize_max')} in /proc/sys/fs/mqueue"
                 ) from None
 
-    def _of_open(self) -> Any:
+    def _of_open(self) -> _names.Opened:
         if self._queue is None:
             raise ValueError(f"queue {self.name} is closed")
         return self._queue
@@ -122,10 +123,11 @@ class MessageQueue:
 
         Raises:
             queue.Full: There was no room in *timeout* seconds.
-            ValueError: The message is too long, the priority is none, or the queue is closed.
+            ValueError: The message is too long, the priority is none, or the queue is closed, also
+                meanwhile.
             OSError: The queue is not open to send.
         """
-        asked = self._of_open()
+        opened = self._of_open()
         nbytes = memoryview(data).nbytes
         if nbytes > self.max_message_bytes:
             raise ValueError(
@@ -135,7 +137,7 @@ class MessageQueue:
         if not 0 <= priority <= 32767:
             raise ValueError(f"a priority is 0 to 32767, got {priority}")
         message = bytes(data)
-        self._wait(lambda left: asked.send(message, left, priority), timeout, queue.Full)
+        self._wait(lambda left: opened.of.send(message, left, priority), timeout, queue.Full)
 
     def receive(self, timeout: float | None = None) -> Message:
         """Take the oldest message of the highest priority.
@@ -148,41 +150,37 @@ class MessageQueue:
 
         Raises:
             queue.Empty: None came in *timeout* seconds.
-            ValueError: The queue is closed.
+            ValueError: The queue is closed, also meanwhile.
             OSError: The queue is not open to receive.
         """
-        asked = self._of_open()
-        return Message(*self._wait(asked.receive, timeout, queue.Empty))
+        opened = self._of_open()
+        return Message(*self._wait(lambda left: opened.of.receive(left), timeout, queue.Empty))
 
-    @staticmethod
     def _wait(
-        step: Callable[[float | None], Any], timeout: float | None, late: type[Exception]
+        self, step: Callable[[float], Any], timeout: float | None, late: type[Exception]
     ) -> Any:
-        """Do a step that may have to wait; signal handlers run meanwhile."""
-        deadline = deadline_of(timeout)
-        while True:
-            left = left_until(deadline)
-            try:
-                return step(left)
-            except _names.posix_ipc.BusyError:
-                raise late(f"after {timeout} s") from None
-            except _names.posix_ipc.SignalError:  # its handler has run, and raised nothing
-                continue
-            except _names.posix_ipc.PermissionsError:
-                raise PermissionError(errno.EBADF, "the queue is not open for that") from None
+        try:
+            return _names.wait(step, timeout, self._of_open)
+        except _names.posix_ipc.BusyError:
+            raise late(f"after {timeout} s") from None
+        except _names.posix_ipc.PermissionsError:
+            raise PermissionError(errno.EBADF, "the queue is not open for that") from None
 
     @property
     def max_messages(self) -> int:
         """How many messages it holds at most."""
-        return int(self._of_open().max_messages)
+        opened = self._of_open()
+        return int(opened.of.max_messages)
 
     @property
     def max_message_bytes(self) -> int:
         """How long a message may be."""
-        return int(self._of_open().max_message_size)
+        opened = self._of_open()
+        return int(opened.of.max_message_size)
 
     def __len__(self) -> int:
-        return int(self._of_open().current_messages)
+        opened = self._of_open()
+        return int(opened.of.current_messages)
 
     def fileno(self) -> int:
         """Return the descriptor, which is readable while there is a message and writable while
@@ -191,7 +189,8 @@ class MessageQueue:
         It belongs to the queue: ``loop.add_reader(q.fileno(), ...)`` and then
         ``q.receive(timeout=0)``.
         """
-        return _CLOSED if self._queue is None else int(self._queue.mqd)
+        opened = self._queue
+        return _CLOSED if opened is None else int(opened.of.mqd)
 
     def notify(self, callback: Callable[[MessageQueue], object] | None) -> None:
         """Call *callback* once when a message comes into the empty queue.
@@ -207,12 +206,9 @@ class MessageQueue:
             RuntimeError: Another process is to be told already.
             ValueError: The queue is closed.
         """
-        asked = self._of_open()
+        opened = self._of_open()
         try:
-            if callback is None:
-                asked.request_notification(None)
-            else:
-                asked.request_notification((callback, self))
+            opened.of.request_notification(None if callback is None else (callback, self))
         except _names.posix_ipc.BusyError:
             raise RuntimeError(
                 f"queue {self.name}: a process is to be told of the next message already"
@@ -236,20 +232,17 @@ class MessageQueue:
                 raise
 
     def close(self) -> None:
-        """Close the descriptor; it may be done twice. Messages stay in the queue."""
-        asked, self._queue = self._queue, None
-        if asked is not None:
-            asked.close()
+        """Close the descriptor; it may be done twice. Messages stay in the queue.
+
+        Waits of other threads end with ValueError within a second.
+        """
+        self._queue = None
 
     def __enter__(self) -> MessageQueue:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_queue", None) is not None:
-            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._queue is None else f"{len(self)} of {self.max_messages} messages"

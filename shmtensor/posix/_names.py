@@ -14,11 +14,12 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from shmtensor import service as _services
 from shmtensor._boundary import storage as _c
+from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.errors import NotPublishedError
 from shmtensor.service import Service
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IF_EXISTS",
+    "Opened",
     "check",
     "check_service",
     "errors_of",
@@ -46,12 +48,14 @@ __all__ = [
     "path_of",
     "posix_ipc",
     "unnamed_file",
+    "wait",
 ]
 
 #: Where Linux has the files of shared memory and semaphores.
 FOLDER = "/dev/shm"
 IF_EXISTS = ("fail", "open", "replace")
 _NAME_MAX = 255
+_SLICE_S = 1.0  # waits look as often whether another thread has closed what they wait for
 
 
 def check(name: str, prefix: str = "") -> None:
@@ -95,6 +99,45 @@ def errors_of(what: str, name: str) -> Iterator[None]:
         raise FileNotFoundError(code, f"{what}: {os.strerror(code)}", name) from None
     except posix_ipc.PermissionsError:
         raise PermissionError(errno.EACCES, f"{what}: user {os.geteuid()} may not", name) from None
+
+
+class Opened:
+    """A semaphore or queue of ``posix_ipc``, which is closed when nobody refers to it any more.
+
+    So a thread that waits in it has it until it leaves, whoever closes it meanwhile: a semaphore's
+    memory would be unmapped under the wait, and a queue's descriptor might be another file's.
+    """
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __del__(self) -> None:
+        self.of.close()
+
+
+def wait(step: Callable[[float], Any], timeout: float | None, check: Callable[[], object]) -> Any:
+    """Do a step that may have to wait; signal handlers run meanwhile.
+
+    Args:
+        step: Waits so many seconds.
+        timeout: Seconds for all; None waits forever.
+        check: Raises when the wait is not to go on.
+
+    Raises:
+        posix_ipc.BusyError: The time has passed.
+    """
+    deadline = deadline_of(timeout)
+    while True:
+        left = left_until(deadline)
+        is_last = left is not None and left <= _SLICE_S
+        try:
+            return step(left if is_last else _SLICE_S)  # type: ignore[arg-type]
+        except posix_ipc.BusyError:
+            if is_last:
+                raise
+        except posix_ipc.SignalError:  # its handler has run, and raised nothing
+            pass
+        check()
 
 
 def check_service(service: Service | None, linger: bool) -> Service | None:

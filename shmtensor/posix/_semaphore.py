@@ -9,7 +9,6 @@ import stat
 from typing import TYPE_CHECKING, NoReturn
 
 from shmtensor._boundary import storage as _c
-from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor.posix import _names
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Semaphore:
             raise ValueError("Semaphore(): a service is named with a value only")
         self.name = name
         self._owned: StorageRef | None = None
-        self._semaphore = (
+        self._semaphore: _names.Opened | None = (
             self._opened() if value is None else self._made(value, mode, linger, service)
         )
 
@@ -73,10 +72,10 @@ class Semaphore:
     def _file(self) -> str:
         return f"/{_PREFIX}{self.name[1:]}"
 
-    def _opened(self) -> _names.posix_ipc.Semaphore:
+    def _opened(self) -> _names.Opened:
         self._check_file()
         with _names.errors_of("Semaphore()", self.name):
-            return _names.posix_ipc.Semaphore(self.name)
+            return _names.Opened(_names.posix_ipc.Semaphore(self.name))
 
     def _check_file(self) -> None:
         """Refuse what is no semaphore: ``sem_open`` would map it whatever its size."""
@@ -91,9 +90,7 @@ class Semaphore:
                 f"{stat.filemode(facts.st_mode)} of {facts.st_size} bytes, a semaphore has {nbytes}"
             )
 
-    def _made(
-        self, value: int, mode: int, linger: bool, service: Service | None
-    ) -> _names.posix_ipc.Semaphore:
+    def _made(self, value: int, mode: int, linger: bool, service: Service | None) -> _names.Opened:
         remover = _names.check_service(service, linger)
         while True:
             with contextlib.suppress(FileExistsError):
@@ -125,7 +122,7 @@ class Semaphore:
             _names.own(remover, ref, fd, self._file, is_new=False)
         self._owned = ref
 
-    def _of_open(self) -> _names.posix_ipc.Semaphore:
+    def _of_open(self) -> _names.Opened:
         if self._semaphore is None:
             raise ValueError(f"semaphore {self.name} is closed")
         return self._semaphore
@@ -141,23 +138,17 @@ class Semaphore:
             Whether a permit was taken. Signal handlers run meanwhile.
 
         Raises:
-            ValueError: The semaphore is closed, or *timeout* was given without *blocking*.
+            ValueError: The semaphore is closed, also meanwhile, or *timeout* was given without
+                *blocking*.
         """
-        semaphore = self._of_open()
+        opened = self._of_open()
         if not blocking and timeout is not None:
             raise ValueError("acquire(): a timeout goes with blocking=True only")
-        if not blocking:
-            timeout = 0.0
-        deadline = deadline_of(timeout)
-        while True:
-            left = left_until(deadline)
-            try:
-                semaphore.acquire(left)
-            except _names.posix_ipc.BusyError:
-                return False
-            except _names.posix_ipc.SignalError:  # its handler has run, and raised nothing
-                continue
-            return True
+        try:
+            _names.wait(opened.of.acquire, timeout if blocking else 0.0, self._of_open)
+        except _names.posix_ipc.BusyError:
+            return False
+        return True
 
     def release(self) -> None:
         """Give a permit back, or add one.
@@ -165,8 +156,9 @@ class Semaphore:
         Raises:
             ValueError: The semaphore is closed, or has all permits that it can have.
         """
+        opened = self._of_open()
         try:
-            self._of_open().release()
+            opened.of.release()
         except OSError as error:
             if error.errno != errno.EOVERFLOW:
                 raise
@@ -175,7 +167,8 @@ class Semaphore:
     @property
     def value(self) -> int:
         """How many permits are free at this moment."""
-        return int(self._of_open().value)
+        opened = self._of_open()
+        return int(opened.of.value)
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Remove the name; whoever has opened the semaphore keeps it.
@@ -195,11 +188,11 @@ class Semaphore:
                 raise
 
     def close(self) -> None:
-        """Stop using it; it may be done twice. This process is no owner from now on."""
-        semaphore, self._semaphore = self._semaphore, None
-        self._owned = None
-        if semaphore is not None:
-            semaphore.close()
+        """Stop using it; it may be done twice. This process is no owner from now on.
+
+        Waits of other threads end with ValueError within a second.
+        """
+        self._semaphore = self._owned = None
 
     def __enter__(self) -> Semaphore:
         self.acquire()
@@ -207,10 +200,6 @@ class Semaphore:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-    def __del__(self) -> None:
-        if getattr(self, "_semaphore", None) is not None:
-            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._semaphore is None else f"value {self.value}"

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import HANG_S, sleeps
 
 from shmtensor import posix
 
@@ -184,6 +185,28 @@ def test_second_process_that_wants_to_be_told_is_refused(name: str) -> None:
             os._exit(1)
         assert os.waitpid(pid, 0)[1] == 0
         q.notify(None)
+
+
+def test_close_ends_the_wait_of_another_thread(name: str) -> None:
+    q = posix.MessageQueue(name, 2, 10)
+    ended: list[str] = []
+
+    def wait() -> None:
+        try:
+            q.receive()
+        except ValueError as error:
+            ended.append(str(error))
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    sleeps(waiter)
+    q.close()
+    waiter.join(HANG_S)
+    assert ended == [f"queue {name} is closed"]
+    with posix.MessageQueue(name) as again:
+        again.send(b"kept", timeout=0)
+        assert again.receive(0).data == b"kept"
+        again.unlink()
 
 
 def test_closed_queue_says_so(name: str) -> None:

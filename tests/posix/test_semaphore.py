@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import HANG_S, sleeps
 
 import shmtensor as torch
 from shmtensor import posix
@@ -159,6 +160,24 @@ def test_closed_semaphore_says_so(name: str) -> None:
     with pytest.raises(FileNotFoundError):
         s.unlink()
     s.unlink(missing_ok=True)
+
+
+def test_close_ends_the_wait_of_another_thread(name: str) -> None:
+    s = posix.Semaphore(name, 0, linger=True)
+    ended: list[str] = []
+
+    def wait() -> None:
+        try:
+            s.acquire()
+        except ValueError as error:
+            ended.append(str(error))
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    sleeps(waiter)
+    s.close()
+    waiter.join(HANG_S)
+    assert ended == [f"semaphore {name} is closed"]
 
 
 def test_it_is_not_pickled(name: str) -> None:
