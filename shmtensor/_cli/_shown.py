@@ -1,11 +1,16 @@
-"""Values of messages for people, as a line of text, and for programs, as JSON."""
+"""Values of messages for people, as a line of text, and for programs, as JSON.
+
+A message may have one list at many places, and that list another one: a small message then stands
+for more items than any machine can print. So all functions here end after a bounded number.
+"""
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +25,22 @@ __all__ = ["cut", "json_value", "nbytes_of", "shown"]
 _FIRST = 6  # elements of a tensor that are shown
 _MOST_ITEMS = 20  # of a list that are shown
 _MOST_ELEMENTS = 1000  # of a tensor that JSON has as nested lists
+_MOST_IN_JSON = 1_000_000  # items of a value that JSON has
+_MOST_BITS = 2048  # of an integer: how many digits Python writes has a limit, of 640 at least
 _DEEPEST = 12
 _WIDTH = 200  # of a line where there is no terminal
+_MOST_TEXT = 10 * _WIDTH
+_BRACKETS: dict[type, tuple[str, str]] = {dict: ("{", "}"), list: ("[", "]"), tuple: ("(", ")")}
 
 
 def shown(value: Any) -> str:
     """Return *value* as a line for the terminal: escaped, and cut to its width."""
-    return cut(_text(value, 0))
+    text = ""
+    for piece in _pieces(value, 0):
+        text += piece
+        if len(text) > _MOST_TEXT:
+            break
+    return cut(text)
 
 
 def cut(text: str) -> str:
@@ -72,29 +86,36 @@ def _array(value: Any) -> _Array | None:
     return _Array(str(value.dtype).removeprefix("torch."), tuple(value.shape), value)
 
 
-def _text(value: Any, depth: int) -> str:
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    """Yield the text of *value*, piece by piece, none of which is empty."""
     array = _array(value)
     if array is not None:
         first = array.first()
         more = ", …" if array.size > len(first) > 0 else ""
         elements = f" [{', '.join(map(repr, first))}{more}]" if first else ""
-        return f"{array.dtype} {array.shape}{elements}"
-    kind = type(value)
-    if kind in (str, bytes):
-        return repr(value[: 10 * _WIDTH])
-    if kind not in (dict, list, tuple):
-        return _repr(value)
-    if depth >= _DEEPEST:
-        return "…"
-    items = islice(value.items() if kind is dict else value, _MOST_ITEMS)
-    if kind is dict:
-        texts = [f"{_text(key, depth + 1)}: {_text(item, depth + 1)}" for key, item in items]
+        yield f"{array.dtype} {array.shape}{elements}"
+    elif type(value) in (str, bytes):
+        yield repr(value[:_MOST_TEXT])
+    elif type(value) not in _BRACKETS:
+        yield _repr(value)
+    elif depth >= _DEEPEST:
+        yield "…"
     else:
-        texts = [_text(item, depth + 1) for item in items]
-    if len(value) > _MOST_ITEMS:
-        texts.append("…")
-    left, right = ("{", "}") if kind is dict else ("[", "]") if kind is list else ("(", ")")
-    return f"{left}{', '.join(texts)}{',' if kind is tuple and len(value) == 1 else ''}{right}"
+        left, right = _BRACKETS[type(value)]
+        yield left
+        yield from _item_pieces(value, depth + 1)
+        yield f",{right}" if type(value) is tuple and len(value) == 1 else right
+
+
+def _item_pieces(items: Any, depth: int) -> Iterator[str]:
+    entries = items.items() if type(items) is dict else ((item,) for item in items)
+    for i, entry in enumerate(islice(entries, _MOST_ITEMS)):
+        for j, part in enumerate(entry):
+            if i or j:
+                yield ": " if j else ", "
+            yield from _pieces(part, depth)
+    if len(items) > _MOST_ITEMS:
+        yield ", …"
 
 
 def _repr(value: Any) -> str:
@@ -104,40 +125,76 @@ def _repr(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def json_value(value: Any, depth: int = 0) -> Json:
+def json_value(value: Any) -> Json:
     """Return *value* as JSON can hold it.
 
     Tensors of up to 1000 elements are nested lists, larger ones a dictionary of their dtype, shape
-    and first elements. What JSON has no form for is its `repr`.
+    and first elements. What JSON has no form for is its `repr`, and what comes after a million
+    items is "…".
     """
-    array = _array(value)
-    if array is not None:
-        if array.values is not None and array.size <= _MOST_ELEMENTS:
-            return json_value(array.values.tolist(), depth + 1)
-        first = json_value(array.first(), depth + 1)
-        return {"dtype": array.dtype, "shape": array.shape, "first": first}
-    if value is None or type(value) in (bool, int, float, str):
-        return value  # type: ignore[no-any-return]
-    if depth < 10 * _DEEPEST and isinstance(value, Mapping):
-        return {
-            key if isinstance(key, str) else _repr(key): json_value(item, depth + 1)
-            for key, item in value.items()
-        }
-    if depth < 10 * _DEEPEST and isinstance(value, (list, tuple)):
-        return [json_value(item, depth + 1) for item in value]
-    return _repr(value)
+    return _Converter().convert(value, 0)
+
+
+class _Converter:
+    """Makes JSON of one value."""
+
+    def __init__(self) -> None:
+        self._n_items = 0
+
+    def convert(self, value: Any, depth: int) -> Json:
+        self._n_items += 1
+        if self._n_items > _MOST_IN_JSON:
+            return "…"
+        array = _array(value)
+        if array is not None:
+            if array.values is not None and array.size <= _MOST_ELEMENTS:
+                return self.convert(array.values.tolist(), depth + 1)
+            first = self.convert(array.first(), depth + 1)
+            return {"dtype": array.dtype, "shape": array.shape, "first": first}
+        if _is_scalar_of_json(value):
+            return value  # type: ignore[no-any-return]
+        if depth < 10 * _DEEPEST and isinstance(value, Mapping):
+            return {
+                key if isinstance(key, str) else _repr(key): self.convert(item, depth + 1)
+                for key, item in self._begin_of(value.items())
+            }
+        if depth < 10 * _DEEPEST and isinstance(value, (list, tuple)):
+            return [self.convert(item, depth + 1) for item in self._begin_of(value)]
+        return _repr(value)
+
+    def _begin_of(self, items: Any) -> Iterator[Any]:
+        """Yield items until there were too many, and the first one of those."""
+        for item in items:
+            yield item
+            if self._n_items > _MOST_IN_JSON:
+                return
+
+
+def _is_scalar_of_json(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is int:
+        return value.bit_length() <= _MOST_BITS
+    return value is None or type(value) in (bool, str)
 
 
 def nbytes_of(value: Any) -> int:
-    """Return the bytes of the tensors, arrays, texts and bytes in *value*."""
+    """Return the bytes of the tensors, arrays, texts and bytes in *value*.
+
+    A list, tuple or dict that occurs several times counts once.
+    """
+    return _nbytes_of(value, set())
+
+
+def _nbytes_of(value: Any, seen: set[int]) -> int:
     if type(value) is Foreign:
-        return nbytes_of(value.carrier)
+        return _nbytes_of(value.carrier, seen)
     if isinstance(value, (Tensor, np.ndarray)):
         return int(value.nbytes)
     if isinstance(value, (str, bytes)):
         return len(value)
-    if isinstance(value, Mapping):
-        return sum(nbytes_of(key) + nbytes_of(item) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return sum(map(nbytes_of, value))
-    return 0
+    if not isinstance(value, (Mapping, list, tuple)) or id(value) in seen:
+        return 0
+    seen.add(id(value))
+    items = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
+    return sum(_nbytes_of(item, seen) for item in items)

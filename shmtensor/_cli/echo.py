@@ -4,6 +4,7 @@ The command subscribes like any other program, after the topic's history. Tensor
 shown by dtype, shape and first elements, everything else as Python writes it. Control characters
 are escaped. A line is cut to the width of the terminal, or to 200 characters. With --json each line
 is the whole message; tensors of more than 1000 elements are their dtype, shape and first elements.
+What JSON cannot express is a string, as Python writes it; after a million items comes "…".
 
 When the command is too slow, it loses messages, and says on standard error how many. In a topic
 with overflow "block" it loses none; then publishers wait for it, even for your terminal.

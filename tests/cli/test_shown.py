@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json as json_text
+import math
+
 import numpy as np
 import pytest
 
 import shmtensor as T
+from shmtensor._cli import _shown
 from shmtensor._cli._shown import json_value, nbytes_of, shown
 from shmtensor.service._libraries import Foreign
 
@@ -57,11 +61,41 @@ def test_deep_values_are_cut() -> None:
         (_TEXTS, ["a", "b"]),
         ({1: b"x", "y": (None, 2.5)}, {"1": "b'x'", "y": [None, 2.5]}),
         (np.float32(2), "np.float32(2.0)"),
+        ([math.nan, math.inf, -math.inf], ["nan", "inf", "-inf"]),
+        (T.tensor([1.0, math.nan]), [1.0, "nan"]),
+        ([2**2000, 10**5000], [2**2000, "<int>"]),
     ],
 )
 def test_json(value: object, json: object) -> None:
     found = json_value(value)
+    json_text.dumps(found, allow_nan=False)
     assert found == json or (isinstance(value, np.generic) and found == "2.0")
+
+
+@pytest.fixture
+def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let JSON end after few items."""
+    monkeypatch.setattr(_shown, "_MOST_IN_JSON", 1000)
+
+
+@pytest.mark.usefixtures("few_items")
+def test_a_list_at_very_many_places_is_shown_in_part() -> None:
+    value: list[object] = [b"12"]
+    for _ in range(11):
+        value = [value] * 20
+    assert shown(value).startswith("[" * 12 + "b'12'], [b'12'") and shown(value).endswith("…")
+    assert nbytes_of(value) == 2
+    text = json_text.dumps(json_value(value), ensure_ascii=False)
+    assert text.startswith("[" * 12 + "\"b'12'\"") and "…" in text and len(text) < 20_000
+
+
+@pytest.mark.usefixtures("few_items")
+def test_a_list_in_itself_is_shown_in_part() -> None:
+    value: list[object] = [1]
+    value += [value] * 20
+    assert shown(value).startswith("[1, [1, [1, ")
+    assert nbytes_of(value) == 0
+    assert json_text.dumps(json_value(value)).startswith("[1, [1, [1, ")
 
 
 def test_large_tensor_in_json_is_its_facts() -> None:
