@@ -37,7 +37,7 @@ from shmtensor._cli._services import add_service_arguments, service_of
 from shmtensor._cli.serve import nbytes as _nbytes
 from shmtensor.bridge import Bridge
 from shmtensor.bridge._bridge import MOST_BYTES, STATUS_PREFIX
-from shmtensor.bridge._counters import as_prometheus
+from shmtensor.bridge._counters import as_prometheus, is_status
 from shmtensor.errors import CallError, ManagerError, WaitTimeoutError
 from shmtensor.inspect.processes import printable
 from shmtensor.service import Service
@@ -176,7 +176,7 @@ def _statuses(service: Service) -> list[dict[str, Any]]:
 
     Raises:
         LookupError: There is none.
-        CallError: One does not answer.
+        CallError: One does not answer, or with something else.
     """
     names = sorted(
         name
@@ -189,9 +189,12 @@ def _statuses(service: Service) -> list[dict[str, Any]]:
     for name in names:
         with service.Client(name) as client:
             try:
-                answers.append(client.call(None, _ANSWER_S))
+                answer = client.call(None, _ANSWER_S)
             except WaitTimeoutError:
-                raise CallError(f"{name} does not answer") from None
+                raise CallError(f"{name!r} does not answer") from None
+        if not is_status(answer):
+            raise CallError(f"{name!r} has answered with what is no status of a bridge")
+        answers.append(answer)
     return answers
 
 
@@ -212,7 +215,7 @@ _HEADS = (
 
 def _row(row: dict[str, Any]) -> list[object]:
     return [
-        row["kind"],
+        printable(row["kind"]),
         printable(row["name"]),
         row["n_sent"],
         size_text(row["sent_bytes"]),
@@ -227,11 +230,12 @@ def _row(row: dict[str, Any]) -> list[object]:
 
 
 def _lines(status: dict[str, Any]) -> list[str]:
-    link = f"up, to {status['partner']}" if status["is_up"] else "down"
+    link = f"up, to {printable(status['partner'])}" if status["is_up"] else "down"
     came_up = f"came up {count(status['n_ups'], 'time')}"
-    lines = [f"bridge {status['id']} (process {status['pid']}): {link}; {came_up}"]
+    lines = [f"bridge {printable(status['id'])} (process {status['pid']}): {link}; {came_up}"]
     if status["waiting"] and not status["is_up"]:
-        lines.append(f"  others are there, with other partners: {', '.join(status['waiting'])}")
+        others = printable(", ".join(status["waiting"]))
+        lines.append(f"  others are there, with other partners: {others}")
     if status["n_damaged"]:
         lines.append(f"  {status['n_damaged']} frames refused: {printable(status['last_error'])}")
     if status["n_dropped"]:

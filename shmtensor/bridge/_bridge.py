@@ -251,11 +251,12 @@ class Bridge:
         while not self._is_closed:
             try:
                 request = server.take().pop()
-                request.reply(self.status().as_dict())
             except Exception as error:
                 if not self._is_closed:
                     self._fail(error)
                 return
+            with request:  # there may be no room for the answer, or nobody who reads it
+                request.reply(self.status().as_dict())
 
     # --- what the link tells: shmtensor.bridge._link.Listener ---
 

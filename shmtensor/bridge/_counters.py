@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["BridgeStatus", "NameStatus", "as_prometheus"]
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+__all__ = ["BridgeStatus", "NameStatus", "as_prometheus", "is_status"]
 
 
 @dataclass
@@ -77,6 +80,24 @@ class BridgeStatus:
         return asdict(self)
 
 
+def is_status(values: object) -> bool:
+    """Whether *values* are what `BridgeStatus.as_dict` gives, perhaps with fields of a newer one.
+
+    Whoever may open names of the service may answer in place of a bridge.
+    """
+    return (
+        _has_fields_of(values, BridgeStatus("", 0))
+        and all(type(other) is str for other in values["waiting"])
+        and all(_has_fields_of(row, NameStatus("", "")) for row in values["names"])
+    )
+
+
+def _has_fields_of(values: object, example: BridgeStatus | NameStatus) -> TypeGuard[dict[str, Any]]:
+    return type(values) is dict and all(
+        type(values.get(name)) is type(value) for name, value in vars(example).items()
+    )
+
+
 #: A metric's name, type, help text, and the field of `NameStatus` with its value.
 _METRICS = (
     ("sent_total", "counter", "What went over the link.", "n_sent"),
@@ -102,12 +123,14 @@ def as_prometheus(statuses: list[dict[str, Any]]) -> str:
         "# HELP shmtensor_bridge_up Whether the link of a bridge is up.",
         "# TYPE shmtensor_bridge_up gauge",
     ]
-    lines += [f'shmtensor_bridge_up{{bridge="{s["id"]}"}} {int(s["is_up"])}' for s in statuses]
+    lines += [
+        f'shmtensor_bridge_up{{bridge="{_escaped(s["id"])}"}} {int(s["is_up"])}' for s in statuses
+    ]
     for name, kind, text, key in _METRICS:
         metric = f"shmtensor_bridge_{name}"
         lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
         for status in statuses:
             for row in status["names"]:
-                labels = f'bridge="{status["id"]}",kind="{row["kind"]}"'
+                labels = f'bridge="{_escaped(status["id"])}",kind="{_escaped(row["kind"])}"'
                 lines.append(f'{metric}{{{labels},name="{_escaped(row["name"])}"}} {row[key]}')
     return "\n".join(lines) + "\n"

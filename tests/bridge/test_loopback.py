@@ -24,6 +24,7 @@ import waiting
 
 import shmtensor
 from shmtensor.bridge import Bridge
+from shmtensor.bridge._counters import BridgeStatus, NameStatus
 from shmtensor.bridge._format import FORMAT
 from shmtensor.bridge._link import Link
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
@@ -804,6 +805,19 @@ class Command:
         return self.program.process.returncode
 
 
+_STATUS = BridgeStatus("0" * 16, 1).as_dict()
+
+
+@contextlib.contextmanager
+def answering(service: Service, name: str, answer: object) -> Iterator[None]:
+    """Answer one request with *answer*."""
+    with service.Server(name) as server:
+        thread = threading.Thread(target=lambda: server.take(timeout=S)[0].reply(answer))
+        thread.start()
+        yield
+        thread.join(S)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_command_links_shows_its_status_and_ends(
     services: Services, run: type[service_programs.Program], number: int
@@ -834,6 +848,45 @@ def test_command_links_shows_its_status_and_ends(
         assert f"shmtensor_bridge_sent_total{{{labels}}} 1\n" in metrics
         assert first.end(number) == 0
     waiting.until(lambda: list(here.list()) == ["step"])
+
+
+def test_an_answer_that_has_no_room_ends_no_bridge(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_no_room(request: Request, value: object) -> bool:
+        raise MemoryError("no room")
+
+    with (
+        Bridge(services[0], listen=machines.free_address(), topics=["frames"]) as bridge,
+        services[0].Client(f"bridge/{bridge.status().id}") as client,
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(Request, "reply", has_no_room)
+            with pytest.raises(MemoryError, match="no room"):
+                client.call(None, S)
+        assert client.call(None, S)["id"] == bridge.status().id
+        assert not bridge.wait_up(0)
+
+
+@pytest.mark.parametrize("answer", [None, {}, {**_STATUS, "names": [{}]}, {**_STATUS, "pid": "1"}])
+def test_command_refuses_what_is_no_status(services: Services, answer: object) -> None:
+    with answering(services[0], "bridge/\x1b[2J", answer):
+        shown = service_programs.command("bridge", "--service", services[0]._name, "--status")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == (
+        "shmtensor: 'bridge/\\x1b[2J' has answered with what is no status of a bridge\n"
+    )
+
+
+def test_command_escapes_what_it_was_answered(services: Services) -> None:
+    raw = "\x1b[2J"
+    row = {**NameStatus(raw, raw).__dict__, "last_error": raw}
+    answer = {**_STATUS, "id": raw, "waiting": [raw], "names": [row], "newer": 1}
+    for is_up in (False, True):
+        with answering(services[0], "bridge/x", {**answer, "is_up": is_up, "partner": raw}):
+            shown = service_programs.command("bridge", "--service", services[0]._name, "--status")
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert raw not in shown.stdout and "bridge \\x1b[2J (process 1): " in shown.stdout
 
 
 def test_command_waits_for_a_service_that_is_starting(
