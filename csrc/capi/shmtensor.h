@@ -482,7 +482,7 @@ typedef struct shmtensor_wait_item {
 /* Wait until one of n things is ready. Ready is a queue or subscription with a message; a server with a request; a call
  * (since ABI version 3) that has a reply, is lost or was cancelled; an event that is set, or that was set or pulsed
  * during the call; a descriptor that can be read without waiting, or that is broken. Others may take a message before
- * this program does. Of the items, all is_ready are written on success. out_n, which may be NULL: how many are ready.
+ * this program does. Of the items, all is_ready are written on success, and all are 0 after TIMEOUT. out_n, which may be NULL: how many are ready.
  * Errors: TIMEOUT; VALUE (a descriptor is not open; there is nothing to wait for, and no timeout; an item's size);
  * CLOSED (a handle is closed, or was closed meanwhile); OS (no descriptor or thread is left for the wait); NO_MEMORY;
  * INTERRUPTED. */

@@ -1029,6 +1029,7 @@ TEST(wait_any_refuses_what_it_cannot_wait_for) {
   CHECK_FAILS(shmtensor_wait_any(items, 2, 0, NULL), SHMTENSOR_E_VALUE, "items[1].size is 8");
   CHECK_FAILS(shmtensor_wait_any(NULL, 1, 0, NULL), SHMTENSOR_E_VALUE, "items is NULL");
   CHECK_FAILS(shmtensor_wait_any(NULL, 0, -1, NULL), SHMTENSOR_E_VALUE, "nothing to wait for");
+  CHECK_FAILS(shmtensor_wait_any(NULL, 0, 1e300, NULL), SHMTENSOR_E_VALUE, "nothing to wait for");
   CHECK_FAILS(shmtensor_wait_any(NULL, 0, 0.01, NULL), SHMTENSOR_E_TIMEOUT, "in time");
   CHECK_FAILS(shmtensor_wait_any(NULL, 0, 0.0 / 0.0, NULL), SHMTENSOR_E_VALUE, "nan");
 }

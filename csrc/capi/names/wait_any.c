@@ -198,7 +198,7 @@ shmtensor_status shmtensor_wait_any(shmtensor_wait_item* items, size_t n, double
   SHMT_PASS(shmt__deadline_of_timeout(__func__, timeout, &deadline_ns));
   SHMT_NEED_THAT(items != NULL || n == 0, "%s(): items is NULL", __func__);
   SHMT_NEED_THAT(n <= MOST_ITEMS, "%s(): n is %zu, at most %d are possible", __func__, n, MOST_ITEMS);
-  SHMT_NEED_THAT(n > 0 || timeout >= 0, "%s(): there is nothing to wait for, and no timeout", __func__);
+  SHMT_NEED_THAT(n > 0 || deadline_ns != UINT64_MAX, "%s(): there is nothing to wait for, and no timeout", __func__);
   any_wait w = {.function = __func__, .items = (char*)items, .n = n, .item_bytes = n > 0 ? items[0].size : 0};
   shmtensor_status status = read_items(&w);
   if (status == SHMTENSOR_OK) status = wait_until_ready(&w, deadline_ns, &n_ready);
