@@ -138,7 +138,8 @@ shmtensor_status shmtensor_none(shmtensor_value** out);
 shmtensor_status shmtensor_bool(int value, shmtensor_value** out);
 shmtensor_status shmtensor_int(int64_t value, shmtensor_value** out);
 shmtensor_status shmtensor_float(double value, shmtensor_value** out);
-/* n bytes of UTF-8, which are copied; n SIZE_MAX: up to the zero. Errors: also VALUE: it is not UTF-8. */
+/* n bytes of UTF-8, which are copied; n SIZE_MAX: up to the zero; text may be NULL where n is 0. Errors: also VALUE: it
+ * is not UTF-8. */
 shmtensor_status shmtensor_text(const char* text, size_t n, shmtensor_value** out);
 /* n bytes, which are copied; data may be NULL where n is 0. */
 shmtensor_status shmtensor_bytes(const void* data, size_t n, shmtensor_value** out);

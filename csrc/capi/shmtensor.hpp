@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -44,6 +45,14 @@ inline void check(shmtensor_status status) {
   if (status == SHMTENSOR_E_TIMEOUT || status == SHMTENSOR_E_EMPTY || status == SHMTENSOR_E_FULL)
     throw Timeout(status, shmtensor_message());
   throw Error(status, shmtensor_message());
+}
+
+// A name, a key or a message as C takes it. Throws for one with a zero inside, which would cut it.
+inline const char* text_of(const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    throw Error(SHMTENSOR_E_VALUE, "a text of " + std::to_string(text.size()) + " bytes has a zero at byte " +
+                                       std::to_string(text.find('\0')));
+  return text.c_str();
 }
 
 // Throws unless the library knows what this header knows.
@@ -98,20 +107,27 @@ class Tensor {
   Tensor& operator=(const Tensor&) = delete;
   ~Tensor() { reset(); }
 
-  const DLTensor& dl() const noexcept { return managed_->dl_tensor; }
+  // Throws when it was moved from, as do all that look at it.
+  const DLTensor& dl() const {
+    if (managed_ == nullptr) throw Error(SHMTENSOR_E_VALUE, "there is no tensor here: it was moved from");
+    return managed_->dl_tensor;
+  }
   DLManagedTensorVersioned* get() const noexcept { return managed_; }
   // Hand it on: the deleter is the caller's to call.
   DLManagedTensorVersioned* release() noexcept { return std::exchange(managed_, nullptr); }
-  int ndim() const noexcept { return dl().ndim; }
-  std::int64_t size(int dim) const noexcept { return dl().shape[dim]; }
+  int ndim() const { return dl().ndim; }
+  std::int64_t size(int dim) const { return dl().shape[dim]; }
   std::vector<std::int64_t> shape() const { return {dl().shape, dl().shape + dl().ndim}; }
-  bool is_read_only() const noexcept { return (managed_->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
-  std::size_t numel() const noexcept {
+  bool is_read_only() const {
+    (void)dl();
+    return (managed_->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  }
+  std::size_t numel() const {
     std::size_t n = 1;
     for (int i = 0; i < ndim(); i++) n *= static_cast<std::size_t>(size(i));
     return n;
   }
-  bool is_contiguous() const noexcept {
+  bool is_contiguous() const {
     std::int64_t dense = 1;
     for (int i = ndim() - 1; i >= 0; i--) {
       if (dl().strides != nullptr && size(i) > 1 && dl().strides[i] != dense) return false;
@@ -176,7 +192,7 @@ class ValueRef {
   // The item of a key; throws Error with SHMTENSOR_E_KEY.
   ValueRef at(const std::string& key) const {
     const shmtensor_value* item = nullptr;
-    check(shmtensor_value_find(value_, key.c_str(), &item));
+    check(shmtensor_value_find(value_, text_of(key), &item));
     return ValueRef(item);
   }
   // Key and item.
@@ -224,11 +240,14 @@ class Value : public ValueRef {
   static Value of(bool value) { return make(shmtensor_bool, value ? 1 : 0); }
   static Value of(double value) { return make(shmtensor_float, value); }
   template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  static Value of(T value) {
+  static Value of(T value) {  // throws above 64 bits with a sign
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (std::is_unsigned_v<T> && static_cast<std::uint64_t>(value) > most)
+      throw Error(SHMTENSOR_E_VALUE, "of(): " + std::to_string(value) + " is above 2**63 - 1");
     return make(shmtensor_int, static_cast<std::int64_t>(value));
   }
   static Value of(std::string_view text) { return make(shmtensor_text, text.data(), text.size()); }
-  static Value of(const char* text) { return of(std::string_view(text)); }
+  static Value of(const char* text) { return make(shmtensor_text, text, SIZE_MAX); }
   static Value of(Tensor&& tensor) {
     Value made = make(shmtensor_tensor, tensor.get());
     tensor.release();
@@ -242,7 +261,7 @@ class Value : public ValueRef {
     return *this;
   }
   Value& set(const std::string& key, Value item) {
-    check(shmtensor_value_set_text(own(), key.c_str(), const_cast<shmtensor_value*>(item.get())));
+    check(shmtensor_value_set_text(own(), text_of(key), const_cast<shmtensor_value*>(item.get())));
     item.release();
     return *this;
   }
@@ -331,6 +350,9 @@ class Loan : public Handle<shmtensor_loan, shmtensor_loan_close> {
     void* data = nullptr;
     std::size_t nbytes = 0;
     check(shmtensor_loan_data(get(), &data, &nbytes));
+    if (nbytes % sizeof(T) != 0)
+      throw Error(SHMTENSOR_E_TYPE, "view(): the loan has " + std::to_string(nbytes) + " bytes, an element " +
+                                        std::to_string(sizeof(T)));
     return View<T>(static_cast<T*>(data), nbytes / sizeof(T));
   }
   void publish(double timeout = forever) { check(shmtensor_loan_publish(get(), timeout)); }
@@ -437,7 +459,7 @@ class Request : public Handle<shmtensor_request, shmtensor_request_close> {
   }
   bool fail(const std::string& text) {
     int wanted = 0;
-    check(shmtensor_request_fail(get(), text.c_str(), &wanted));
+    check(shmtensor_request_fail(get(), text_of(text), &wanted));
     return wanted != 0;
   }
   bool is_wanted() const {
@@ -569,18 +591,18 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
     options.size = sizeof options;
     options.persist = persist;
     std::uint64_t version = 0;
-    check(shmtensor_publish(get(), name.c_str(), value.get(), &options, &version));
+    check(shmtensor_publish(get(), text_of(name), value.get(), &options, &version));
     return version;
   }
-  void unpublish(const std::string& name) { check(shmtensor_unpublish(get(), name.c_str())); }
+  void unpublish(const std::string& name) { check(shmtensor_unpublish(get(), text_of(name))); }
   Value attach(const std::string& name, int mode = SHMTENSOR_READ_ONLY, std::uint64_t* version = nullptr) {
     shmtensor_value* value = nullptr;
-    check(shmtensor_attach(get(), name.c_str(), mode, &value, version));
+    check(shmtensor_attach(get(), text_of(name), mode, &value, version));
     return Value(value);
   }
   std::uint64_t wait_newer(const std::string& name, std::uint64_t version, double timeout = forever) {
     std::uint64_t newer = 0;
-    check(shmtensor_wait_newer(get(), name.c_str(), version, timeout, &newer));
+    check(shmtensor_wait_newer(get(), text_of(name), version, timeout, &newer));
     return newer;
   }
   std::vector<std::string> names() {
@@ -606,22 +628,22 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
   }
   Client client(const std::string& name) {
     shmtensor_client* client = nullptr;
-    check(shmtensor_client_open(get(), name.c_str(), &client));
+    check(shmtensor_client_open(get(), text_of(name), &client));
     return Client(client);
   }
   Event event(const std::string& name, bool persist = false) {
     shmtensor_event* event = nullptr;
-    check(shmtensor_event_open(get(), name.c_str(), persist, &event));
+    check(shmtensor_event_open(get(), text_of(name), persist, &event));
     return Event(event);
   }
   Lock lock(const std::string& name, std::uint32_t permits = 1) {
     shmtensor_lock* lock = nullptr;
-    check(shmtensor_lock_open(get(), name.c_str(), permits, &lock));
+    check(shmtensor_lock_open(get(), text_of(name), permits, &lock));
     return Lock(lock);
   }
   Barrier barrier(const std::string& name, std::uint32_t parties) {
     shmtensor_barrier* barrier = nullptr;
-    check(shmtensor_barrier_open(get(), name.c_str(), parties, &barrier));
+    check(shmtensor_barrier_open(get(), text_of(name), parties, &barrier));
     return Barrier(barrier);
   }
 
@@ -644,7 +666,7 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
             const std::string& name, Options options) {
     T* made = nullptr;
     options.size = sizeof options;
-    check(function(get(), name.c_str(), &options, &made));
+    check(function(get(), text_of(name), &options, &made));
     return made;
   }
 };

@@ -225,7 +225,7 @@ static shmtensor_status new_text(const char* function, const char* text, size_t 
 }
 
 shmtensor_status shmtensor_text(const char* text, size_t n, shmtensor_value** out) {
-  SHMT_NEED(text);
+  SHMT_NEED_THAT(text != NULL || n == 0, "%s(): text is NULL", __func__);
   SHMT_NEED(out);
   return new_text(__func__, text, n, out);
 }

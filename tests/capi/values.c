@@ -84,6 +84,21 @@ TEST(containers_have_items_in_order) {
   shmtensor_value_free(dict);
 }
 
+TEST(empty_texts_and_bytes_need_no_memory) {
+  shmtensor_value* v = NULL;
+  const char* text = NULL;
+  const void* data = NULL;
+  size_t n = 9;
+  CHECK_OK(shmtensor_text(NULL, 0, &v));
+  CHECK_OK(shmtensor_value_get_text(v, &text, &n));
+  CHECK(n == 0 && text[0] == '\0');
+  shmtensor_value_free(v);
+  CHECK_OK(shmtensor_bytes(NULL, 0, &v));
+  CHECK_OK(shmtensor_value_get_bytes(v, &data, &n));
+  CHECK_EQ(n, 0);
+  shmtensor_value_free(v);
+}
+
 TEST(what_makes_no_sense_is_refused_by_name) {
   shmtensor_value *list = NULL, *v = NULL;
   const shmtensor_value* item = NULL;
@@ -92,6 +107,7 @@ TEST(what_makes_no_sense_is_refused_by_name) {
   CHECK_OK(shmtensor_list(&list));
   CHECK_FAILS(shmtensor_int(1, NULL), SHMTENSOR_E_VALUE, "shmtensor_int(): out is NULL");
   CHECK_FAILS(shmtensor_text(NULL, 1, &v), SHMTENSOR_E_VALUE, "text is NULL");
+  CHECK_FAILS(shmtensor_text(NULL, SIZE_MAX, &v), SHMTENSOR_E_VALUE, "text is NULL");
   CHECK_FAILS(shmtensor_bytes(NULL, 1, &v), SHMTENSOR_E_VALUE, "data is NULL");
   CHECK_FAILS(shmtensor_tensor(NULL, &v), SHMTENSOR_E_VALUE, "tensor is NULL");
   CHECK_FAILS(shmtensor_value_append(list, NULL), SHMTENSOR_E_VALUE, "item is NULL");

@@ -1,6 +1,7 @@
 // tests/capi/wrapper.cpp -- the wrapper of C++: each class once, and what it throws.
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 
 #include "shmtensor.hpp"
@@ -49,6 +50,33 @@ static void values(Service& service) {
   CHECK(service.names().size() == 1);
   service.unpublish("v");
   CHECK(thrown([&] { (void)service.attach("v"); }) == SHMTENSOR_E_KEY);
+}
+
+static void refusals(Service& service) {
+  const std::string cut("a\0b", 3);
+  Value dict = Value::dict();
+  CHECK(thrown([&] { (void)service.queue(cut); }) == SHMTENSOR_E_VALUE);
+  CHECK(thrown([&] { (void)service.publish(cut, dict); }) == SHMTENSOR_E_VALUE);
+  CHECK(thrown([&] { (void)service.lock(cut); }) == SHMTENSOR_E_VALUE);
+  CHECK(thrown([&] { dict.set(cut, Value::none()); }) == SHMTENSOR_E_VALUE && dict.size() == 0);
+  CHECK(thrown([&] { (void)dict.at(cut); }) == SHMTENSOR_E_VALUE);
+  CHECK(service.names().empty());
+  const std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK(Value::of(most).as_int() == std::numeric_limits<std::int64_t>::max());
+  CHECK(thrown([&] { (void)Value::of(most + 1); }) == SHMTENSOR_E_VALUE);
+  CHECK(Value::of(std::int8_t{-1}).as_int() == -1 && Value::of(std::uint8_t{255}).as_int() == 255);
+  CHECK(Value::of(std::string_view()).as_text().empty());
+  CHECK(thrown([&] { (void)Value::of(static_cast<const char*>(nullptr)); }) == SHMTENSOR_E_VALUE);
+  Tensor t = service.empty<float>({3});
+  Tensor moved = std::move(t);
+  CHECK(moved.numel() == 3);
+  CHECK(thrown([&] { (void)t.view<float>(); }) == SHMTENSOR_E_VALUE);
+  CHECK(thrown([&] { (void)t.shape(); }) == SHMTENSOR_E_VALUE);
+  CHECK(thrown([&] { (void)t.is_read_only(); }) == SHMTENSOR_E_VALUE);
+  Topic topic = service.topic("odd");
+  Loan loan = topic.loan<std::uint8_t>({7});
+  CHECK(loan.view<std::uint8_t>().size() == 7);
+  CHECK(thrown([&] { (void)loan.view<float>(); }) == SHMTENSOR_E_TYPE);
 }
 
 static void queues(Service& service) {
@@ -135,6 +163,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   Service service(argv[1], true);
   values(service);
+  refusals(service);
   queues(service);
   topics(service);
   calls(service);
