@@ -66,9 +66,10 @@ static shmtensor_status answer(const char* function, request_object* r, const sh
   SHMT_PASS(shmt__value_pack(value, &r->call.line, &p));
   const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags, is_patient);
   shmt__packed_value_fini(&p);
+  if (result != SHMT_RING_DONE && result != SHMT_RING_ALONE)
+    return shmt__public_result(function, result, false, SHMTENSOR_E_FULL);
   if (out_wanted != NULL) *out_wanted = result == SHMT_RING_DONE;
-  if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) return SHMTENSOR_OK;
-  return shmt__public_result(function, result, false, SHMTENSOR_E_FULL);
+  return SHMTENSOR_OK;
 }
 
 /* Answer with a text, or with None, which means that the server let go. */
