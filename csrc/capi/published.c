@@ -3,21 +3,11 @@
 #include "capi/services.h"
 #include "ipc/service/service_internal.h"
 #include "os/futex.h"
-#include "shm/names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SLICE_MS = 100 };
-
-static shmtensor_status check_name(const char* function, const char* name) {
-  SHMT_NEED_THAT(name != NULL, "%s(): name is NULL", function);
-  const size_t n = strlen(name);
-  SHMT_NEED_THAT(n > 0 && n < SHMT_NAME_BYTES, "%s(): name must have 1 to %d bytes, has %zu", function,
-                 SHMT_NAME_BYTES - 1, n);
-  return SHMTENSOR_OK;
-}
 
 /* --- publishing --- */
 
@@ -37,7 +27,7 @@ shmtensor_status shmtensor_publish(shmtensor_service* service, const char* name,
   SHMT_OPTIONS(shmtensor_publish_options, how, options);
   uint64_t deadline_ns = 0, version = 0;
   SHMT_USE_SERVICE(v, service);
-  SHMT_PASS(check_name(__func__, name));
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_PASS(shmt__value_check(__func__, "value", value));
   SHMT_PASS(shmt__deadline_of_timeout(__func__, how.timeout, &deadline_ns));
   bool again = true;
@@ -51,7 +41,7 @@ shmtensor_status shmtensor_publish(shmtensor_service* service, const char* name,
 
 shmtensor_status shmtensor_unpublish(shmtensor_service* service, const char* name) {
   SHMT_USE_SERVICE(v, service);
-  SHMT_PASS(check_name(__func__, name));
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_PUBLIC_TRY(shmt_service_unpublish(v, name));
   return SHMTENSOR_OK;
 }
@@ -87,7 +77,7 @@ shmtensor_status shmtensor_attach(shmtensor_service* service, const char* name, 
                                   uint64_t* out_version) {
   __attribute__((cleanup(auto_snapshot))) shmt_snapshot* snapshot = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_PASS(check_name(__func__, name));
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_PASS(shmt__check_mode(__func__, mode));
   SHMT_NEED(out);
   SHMT_PUBLIC_TRY(shmt_snapshot_open(v, name, mode, &snapshot));
@@ -105,7 +95,7 @@ shmtensor_status shmtensor_attach(shmtensor_service* service, const char* name, 
 shmtensor_status shmtensor_version_of(shmtensor_service* service, const char* name, uint64_t* out) {
   shmt_service_entry entry;
   SHMT_USE_SERVICE(v, service);
-  SHMT_PASS(check_name(__func__, name));
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   SHMT_PUBLIC_TRY(shmt_service_find(v, name, &entry));
   *out = entry.version;
@@ -117,7 +107,7 @@ shmtensor_status shmtensor_wait_newer(shmtensor_service* service, const char* na
   uint64_t deadline_ns = 0;
   shmt_service_entry entry;
   SHMT_USE_SERVICE(v, service);
-  SHMT_PASS(check_name(__func__, name));
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_PASS(shmt__deadline_of_timeout(__func__, timeout, &deadline_ns));
   const uint32_t n_signals = shmt__os_n_interrupted();
   for (;;) {

@@ -1,7 +1,7 @@
 /* capi/services.c -- joining a service, its memory, its names. */
 #include "capi/services.h"
 
-#include "capi/tensors.h"
+#include "capi/values.h"
 #include "ipc/service/service_internal.h"
 #include "os/library.h"
 #include "os/users.h"
@@ -108,6 +108,15 @@ shmtensor_status shmtensor_empty_within(shmtensor_service* service, DLDataType d
 }
 
 /* --- names --- */
+
+shmtensor_status shmt__check_name(const char* function, const char* name) {
+  SHMT_NEED_THAT(name != NULL, "%s(): name is NULL", function);
+  const size_t n = strlen(name);
+  SHMT_NEED_THAT(n > 0 && n < SHMT_NAME_BYTES, "%s(): name must have 1 to %d bytes, has %zu", function,
+                 SHMT_NAME_BYTES - 1, n);
+  SHMT_NEED_THAT(shmt__is_utf8(name, n), "%s(): name of %zu bytes is not UTF-8", function, n);
+  return SHMTENSOR_OK;
+}
 
 static const char* kind_text(uint32_t kind) {
   static const char* const texts[SHMT_N_NAME_KINDS] = {"value", "queue", "topic", "event", "server"};

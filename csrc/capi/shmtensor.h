@@ -1,9 +1,9 @@
 /* capi/shmtensor.h -- shmtensor for programs in C and C++: services, values, queues, topics, calls, events, locks,
  * barriers.
  *
- * A service is memory that unrelated programs share, and names in it. This header is the whole interface of
- * libshmtensor.so; docs/c-api.md explains it with programs, docs/service.md the things themselves. What one language
- * puts, the other one gets.
+ * A service is memory that unrelated programs share, and names in it, of 1 to 127 bytes of UTF-8. This header is the
+ * whole interface of libshmtensor.so; docs/c-api.md explains it with programs, docs/service.md the things themselves.
+ * What one language puts, the other one gets.
  *
  * Statuses. A function returns a shmtensor_status unless its comment says otherwise: 0, or why it did nothing. The text
  * of the last failure of the calling thread is shmtensor_message(). Every function refuses NULL, a handle of another
@@ -483,7 +483,8 @@ typedef struct shmtensor_wait_item {
 /* Wait until one of n things is ready. Ready is a queue or subscription with a message; a server with a request; a call
  * (since ABI version 3) that has a reply, is lost or was cancelled; an event that is set, or that was set or pulsed
  * during the call; a descriptor that can be read without waiting, or that is broken. Others may take a message before
- * this program does. Of the items, all is_ready are written on success, and all are 0 after TIMEOUT. out_n, which may be NULL: how many are ready.
+ * this program does. Of the items, all is_ready are written on success, and all are 0 after TIMEOUT. out_n, which may
+ * be NULL: how many are ready.
  * Errors: TIMEOUT; VALUE (a descriptor is not open; there is nothing to wait for, and no timeout; an item's size);
  * CLOSED (a handle is closed, or was closed meanwhile); OS (no descriptor or thread is left for the wait); NO_MEMORY;
  * INTERRUPTED. */

@@ -45,6 +45,30 @@ TEST(handles_that_are_closed_or_of_another_kind_are_refused) {
   CHECK_OK(shmtensor_service_close(service));
 }
 
+TEST(names_are_utf8_for_everything_that_has_one) {
+  static const char* const bad[] = {"\xff", "a\xc3", "\xed\xa0\x80"}; /* no character, half of one, half of a pair */
+  shmtensor_service* service = own_service();
+  shmtensor_value* value = integer(1);
+  void* out = NULL;
+  uint64_t version = 0;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    CHECK_FAILS(shmtensor_queue_open(service, bad[i], NULL, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_topic_open(service, bad[i], NULL, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_client_open(service, bad[i], (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_server_open(service, bad[i], NULL, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_event_open(service, bad[i], 0, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_lock_open(service, bad[i], 1, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_barrier_open(service, bad[i], 1, (void*)&out), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_publish(service, bad[i], value, NULL, NULL), SHMTENSOR_E_VALUE, "is not UTF-8");
+    CHECK_FAILS(shmtensor_version_of(service, bad[i], &version), SHMTENSOR_E_VALUE, "is not UTF-8");
+  }
+  CHECK_FAILS(shmtensor_lock_open(service, "", 1, (void*)&out), SHMTENSOR_E_VALUE, "name must have 1 to 127 bytes");
+  CHECK(out == NULL);
+  CHECK_OK(shmtensor_publish(service, "gr\xc3\xbc\xc3\x9f", value, NULL, NULL));
+  shmtensor_value_free(value);
+  CHECK_OK(shmtensor_service_close(service));
+}
+
 TEST(options_may_be_of_an_older_or_a_newer_header) {
   shmtensor_service* service = own_service();
   shmtensor_queue* queue = NULL;
@@ -791,7 +815,7 @@ TEST(late_parties_withdraw) {
   uint32_t n = 9;
   CHECK_FAILS(shmtensor_barrier_open(service, "b", 0, &barrier), SHMTENSOR_E_VALUE, "parties must be 1 to 48, got 0");
   CHECK_FAILS(shmtensor_barrier_open(service, "b", 49, &barrier), SHMTENSOR_E_VALUE, "got 49");
-  CHECK_FAILS(shmtensor_barrier_open(service, "", 2, &barrier), SHMTENSOR_E_VALUE, "name has 0 bytes");
+  CHECK_FAILS(shmtensor_barrier_open(service, "", 2, &barrier), SHMTENSOR_E_VALUE, "1 to 127 bytes, has 0");
   CHECK_OK(shmtensor_barrier_open(service, "b", 2, &barrier));
   CHECK_EQ(shmtensor_barrier_open(service, "b", 3, &other), SHMTENSOR_E_VALUE);
   CHECK_EQ(shmtensor_lock_open(service, "b", 2, &lock), SHMTENSOR_E_VALUE);

@@ -17,7 +17,7 @@ shmtensor_status shmtensor_barrier_open(shmtensor_service* service, const char* 
                                         shmtensor_barrier** out) {
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   shmt__lock_name* b = calloc(1, sizeof *b);
   if (b == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);

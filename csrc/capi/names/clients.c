@@ -59,7 +59,7 @@ static client_object* retain_client(client_object* c) {
 shmtensor_status shmtensor_client_open(shmtensor_service* service, const char* name, shmtensor_client** out) {
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   client_object* c = calloc(1, sizeof *c);
   if (c == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);

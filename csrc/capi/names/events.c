@@ -14,7 +14,7 @@ shmtensor_status shmtensor_event_open(shmtensor_service* service, const char* na
   void* handle = NULL;
   shmt__ring* ring = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   SHMT_PUBLIC_TRY(shmt__named_event_open(v, name, persist != 0, &ring));
   SHMT_PASS(shmt__handle_open(SHMT_HANDLE_EVENT, ring, end_event, &handle));

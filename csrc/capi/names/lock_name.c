@@ -7,14 +7,12 @@
 
 shmtensor_status shmt__lock_name_init(const char* function, shmt_service* v, const char* name, uint32_t kind,
                                       uint32_t n, uint32_t most, shmt__lock_name* out) {
-  const size_t n_bytes = strlen(name);
-  SHMT_NEED_THAT(n_bytes > 0 && n_bytes < SHMT_NAME_BYTES, "%s(): name has %zu bytes", function, n_bytes);
   const bool is_barrier = kind == SHMT_NAMED_LOCK_BARRIER;
   SHMT_NEED_THAT(n <= most && (n > 0 || !is_barrier), "%s(): %s must be %d to %u, got %u", function,
                  is_barrier ? "parties" : "n", is_barrier ? 1 : 0, most, n);
   out->kind = kind;
   out->n = n;
-  memcpy(out->name, name, n_bytes + 1);
+  memcpy(out->name, name, strlen(name) + 1);
   out->service = shmt__service_retain(v);
   shmt__mutex_init(&out->mutex, SHMT_MUTEX_PUBLIC_OBJECTS);
   shmt__opened_lock opened;

@@ -15,7 +15,7 @@ typedef struct shmt__lock_name {
   char name[SHMT_NAME_BYTES];
 } shmt__lock_name;
 
-/* Open the name, or make it; most: of n. Errors: VALUE, OTHER, MANAGER; then nothing is to be ended.
+/* Open a name that was checked, or make it; most: of n. Errors: VALUE, OTHER, MANAGER; then nothing is to be ended.
  * Ownership: *out needs shmt__lock_name_fini. */
 shmtensor_status shmt__lock_name_init(const char* function, shmt_service* v, const char* name, uint32_t kind,
                                       uint32_t n, uint32_t most, shmt__lock_name* out);

@@ -34,7 +34,7 @@ static void end_lock(void* object) {
 shmtensor_status shmtensor_lock_open(shmtensor_service* service, const char* name, uint32_t n, shmtensor_lock** out) {
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   lock_object* l = calloc(1, sizeof *l);
   if (l == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);

@@ -31,7 +31,7 @@ shmtensor_status shmtensor_queue_open(shmtensor_service* service, const char* na
   SHMT_OPTIONS(shmtensor_queue_options, how, options);
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   SHMT_PASS(shmt__check_mode(__func__, how.mode));
   queue_object* q = calloc(1, sizeof *q);

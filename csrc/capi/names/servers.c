@@ -28,7 +28,7 @@ shmtensor_status shmtensor_server_open(shmtensor_service* service, const char* n
   SHMT_OPTIONS(shmtensor_server_options, how, options);
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   SHMT_PASS(shmt__check_mode(__func__, how.mode));
   server_object* s = calloc(1, sizeof *s);

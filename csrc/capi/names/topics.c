@@ -45,7 +45,7 @@ shmtensor_status shmtensor_topic_open(shmtensor_service* service, const char* na
                  "the codes of overflows");
   void* handle = NULL;
   SHMT_USE_SERVICE(v, service);
-  SHMT_NEED(name);
+  SHMT_PASS(shmt__check_name(__func__, name));
   SHMT_NEED(out);
   SHMT_NEED_THAT(how.overflow >= 0, "%s(): options.overflow is %d", __func__, how.overflow);
   const shmt__topic_wish wish = wish_of(&how);
