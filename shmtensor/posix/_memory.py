@@ -8,7 +8,7 @@ import math
 import operator
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from shmtensor._boundary import storage as _c
@@ -142,6 +142,7 @@ def create(
         ValueError: The name, the shape or another argument is none; the memory to be opened is too
             small; or the service cannot remove the name: it is open to a group, or its manager
             sees another ``/dev/shm`` (in another container).
+        RuntimeError: *shape* has more than 64 sizes.
         ManagerError: The service cannot be reached.
         ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
     """
@@ -157,6 +158,10 @@ def create(
         raise ValueError(f"create(): memory has at least one byte, got shape {sizes}")
     if nbytes >= 1 << 63:
         raise MemoryError(f"create(): tried to allocate {nbytes} bytes")
+
+    def show(storage: UntypedStorage) -> Any:
+        return _libraries.over(storage, sizes, ours, theirs, as_)
+
     while True:
         if if_exists == "open" and exists(name):
             try:
@@ -166,23 +171,29 @@ def create(
             except FileNotFoundError:
                 pass
         try:
-            ref = _made(name, nbytes, mode, owner)
+            return _made(name, nbytes, mode, owner, show)
         except FileExistsError:
             if if_exists == "fail":
                 raise
             if if_exists == "replace":
                 unlink(name, missing_ok=True)
-        else:
-            return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_)
 
 
-def _made(name: str, nbytes: int, mode: int, owner: Service | None) -> Any:
+def _made(
+    name: str,
+    nbytes: int,
+    mode: int,
+    owner: Service | None,
+    show: Callable[[UntypedStorage], Any],
+) -> Any:
+    """Make memory and give it its name; return what *show* makes of it, which may fail before."""
     with _names.unnamed_file(nbytes, mode) as fd:
         ref = _names.map_shared(fd, name, nbytes)
+        shown = show(UntypedStorage._own(ref))
         if owner is not None:
             _names.own(owner, ref, fd, name, is_new=True)
         _names.link(fd, name)
-    return ref
+    return shown
 
 
 @overload
@@ -263,6 +274,7 @@ def open(
         TypeError: The library has no such dtype.
         ValueError: The memory has fewer bytes than *shape* needs; the name is that of a folder or a
             pipe; the name or another argument is none. With *owner*, also as in `create`.
+        RuntimeError: *shape* has more than 64 sizes.
         MemoryError: There are no addresses left to map it.
         ManagerError: With *owner*, the service cannot be reached.
         ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
@@ -288,9 +300,11 @@ def open(
         sizes = _fitting(name, os.fstat(fd).st_size, offset, wanted, itemsize)
         nbytes = offset + math.prod(sizes) * itemsize
         ref = _c.map_file(_names.path_of(name), nbytes, _FLAGS[mode], fd)
+        shown = _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_, offset)
+        # At last: an owner that fails would leave, and take the name with it.
         if remover is not None:
             _names.own(remover, ref, fd, name, is_new=False)
-    return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_, offset)
+    return shown
 
 
 def _fitting(

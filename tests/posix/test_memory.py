@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import service_programs
+import waiting
 
 import shmtensor as torch
 from shmtensor import posix
@@ -249,6 +250,25 @@ def test_memory_beyond_the_room_is_refused_at_once(name: str) -> None:
     with pytest.raises(MemoryError, match=r"tried \d+ bytes in /dev/shm, which has \d+ left"):
         posix.create(name, 1 << 45, torch.uint8, linger=True)
     assert not posix.exists(name)
+
+
+def test_a_shape_that_no_tensor_has_leaves_the_names_as_they_were(
+    name: str, service: Service
+) -> None:
+    shape = [1] * 65
+    with pytest.raises(RuntimeError, match="too many"):
+        posix.create(name, shape, linger=True)
+    assert not posix.exists(name)
+    kept = posix.create(name, 1, torch.int32, linger=True)
+    kept[0] = 5
+    for owns in ({"owner": True, "service": service}, {}):
+        with pytest.raises(RuntimeError, match="too many"):
+            posix.open(name, shape, torch.int32, mode="rw", **owns)  # type: ignore[call-overload]
+    with pytest.raises(RuntimeError, match="too many"):
+        posix.create(name, shape, torch.int32, linger=True, if_exists="replace")
+    posix.create(name + "-after", 1, service=service)  # once this one has gone, all have
+    waiting.until(lambda: not posix.exists(name + "-after"))
+    assert posix.open(name, 1, torch.int32).tolist() == [5]
 
 
 def test_name_that_exists(name: str, service: Service) -> None:
