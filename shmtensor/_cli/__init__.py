@@ -11,14 +11,16 @@ sub-command's module has
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
 from shmtensor import __version__
+from shmtensor.inspect.processes import printable
 
 __all__ = ["main"]
 
@@ -61,6 +63,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextlib.contextmanager
+def _outputs() -> Iterator[None]:
+    """Write to nowhere what would go to a descriptor that was closed before the start."""
+    with contextlib.ExitStack() as stack:
+        nowhere = stack.enter_context(open(os.devnull, "w"))
+        if sys.stdout is None:
+            stack.enter_context(contextlib.redirect_stdout(nowhere))
+        if sys.stderr is None:
+            stack.enter_context(contextlib.redirect_stderr(nowhere))
+        yield
+
+
+def _escaped(error: BaseException) -> str:
+    """Return the lines of an error for a terminal: they may have names that others have given."""
+    return "\n".join(map(printable, str(error).splitlines()))
+
+
 def _discard_output() -> None:
     """Redirect standard output to /dev/null, so that the final flush finds no closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -78,6 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: For wrong usage, ``--help`` and ``--version``.
     """
+    with _outputs():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         try:
             arguments, unknown = _parser().parse_known_args(argv)
@@ -92,5 +116,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (OSError, RuntimeError, ValueError, MemoryError, LookupError) as error:
-        print(f"shmtensor: {error}", file=sys.stderr)
+        print(f"shmtensor: {_escaped(error)}", file=sys.stderr)
         return 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+import waiting
 
 from shmtensor import _cli
 
@@ -54,3 +58,20 @@ def test_wrong_use_names_what_was_expected(
         _cli.main(words.split())
     assert end.value.code == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_output_that_is_closed_is_written_to_nowhere(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m shmtensor config --cflags {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=waiting.HANG_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_errors_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["ls", "-s", "/no/such\x1b[2J"]) == 1
+    assert capsys.readouterr().err == "shmtensor: there is no socket /no/such\\x1b[2J\n"
