@@ -61,7 +61,7 @@ class _Unreadable:
 def _next(messages: Subscription[Any]) -> Any:
     try:
         return messages.get()
-    except (ShmTensorError, OSError, MemoryError):
+    except (ShmTensorError, MemoryError):
         raise
     except Exception as error:  # whatever unpickling raises: classes that are not here, and more
         return _Unreadable(error)

@@ -71,7 +71,7 @@ def _arrivals(messages: Subscription[Any], end_s: float) -> tuple[int, int]:
             nbytes += nbytes_of(messages.get(left_s))
         except Empty:
             break
-        except (ShmTensorError, OSError, MemoryError):
+        except (ShmTensorError, MemoryError):
             raise
         except Exception:  # whatever unpickling raises: the message has arrived
             pass

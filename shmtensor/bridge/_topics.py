@@ -67,7 +67,7 @@ class TopicEndpoint(Endpoint):
                     value = messages.get(0.0)
                 except Empty:
                     continue
-                except (ManagerError, OSError):
+                except ManagerError:
                     raise
                 except Exception as error:
                     self.refuse(error)  # whatever unpickling raises

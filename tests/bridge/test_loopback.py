@@ -70,6 +70,23 @@ def test_messages_go_both_ways_once_for_all_subscribers(services: Services) -> N
         assert first.sent_bytes == second.received_bytes
 
 
+class _Missing:
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, ("/no/such",)
+
+
+def test_a_pickle_that_fails_is_refused_and_ends_no_bridge(services: Services) -> None:
+    with machines.pair(*services, topics=("frames",)) as pair:
+        here, there = pair.here.topic("frames"), pair.there.topic("frames")
+        with there.subscribe() as messages:
+            here.publish(_Missing())
+            here.publish("after it")
+            assert messages.get(S) == "after it"
+        counted = machines.named(pair.here.bridge, "frames")
+        assert counted.n_refused == 1
+        assert counted.last_error.startswith("FileNotFoundError: ")
+
+
 def test_messages_arrive_in_order_and_in_the_services_memory(services: Services) -> None:
     with machines.pair(*services, topics=("frames",)) as pair:
         here = services[0].Topic("frames", depth=256)

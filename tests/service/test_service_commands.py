@@ -111,18 +111,28 @@ def test_echo_prints_json(service: Service, shmtensor_command: Command) -> None:
 
 
 class _Bad:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
     def __reduce__(self) -> tuple[object, ...]:
-        return eval, ("1/0",)
+        return eval, (self._text,)
 
 
 def test_echo_goes_on_after_a_pickle_that_fails(
     service: Service, shmtensor_command: Command
 ) -> None:
-    topic = service.Topic("frames", history=2)
-    topic.publish(_Bad())
+    topic = service.Topic("frames", history=3)
+    topic.publish(_Bad("1/0"))
+    topic.publish(_Bad("open('/no/such')"))
     topic.publish(5)
-    _, out, _ = shmtensor_command("echo", "frames", "-s", service._name, "-n", "2")
-    assert out.splitlines() == ["(cannot be read: ZeroDivisionError: division by zero)", "5"]
+    _, out, _ = shmtensor_command("echo", "frames", "-s", service._name, "-n", "3")
+    assert out.splitlines() == [
+        "(cannot be read: ZeroDivisionError: division by zero)",
+        "(cannot be read: FileNotFoundError: [Errno 2] No such file or directory: '/no/such')",
+        "5",
+    ]
+    status, out, _ = shmtensor_command("hz", "frames", "-s", service._name, "-n", "1")
+    assert (status, float(out.splitlines()[-1].split()[0]) > 0) == (0, True)
 
 
 def test_echo_says_what_was_lost(
