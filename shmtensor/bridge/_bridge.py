@@ -67,7 +67,9 @@ class Bridge:
             up or goes down, and when an error has ended the bridge.
 
     Raises:
-        ValueError: There is neither an address nor a configuration, or a name is given twice.
+        ValueError: There is neither an address nor a configuration, a name is given twice, or
+            *max_bytes* is less than 1.
+        TypeError: One name is given where several may be.
     """
 
     def __init__(
@@ -92,6 +94,8 @@ class Bridge:
         addresses = [[a] if isinstance(a, str) else list(a) for a in (connect, listen)]
         if not any(addresses) and config is None:
             raise ValueError("a bridge needs an address to connect to or to listen at, or a config")
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
         self._service = _service._default if service is None else service
         self._status = BridgeStatus(new_id(), os.getpid())
         self._changed = free_in_child(Condition())  # guards the status of the link, and the error
@@ -101,16 +105,18 @@ class Bridge:
         self._started: list[Endpoint] = []
         self._answers: Server | None = None
         place = Place(self._status.id, self._service, prefix, max_bytes, self._fail)
-        made: list[tuple[Callable[[Place, str], Endpoint], Iterable[str]]] = [
-            (TopicEndpoint, topics),
-            (functools.partial(TopicEndpoint, takes=False), topics_out),
-            (functools.partial(TopicEndpoint, sends=False), topics_in),
-            (ValueEndpoint, values),
-            (RemoteValueEndpoint, remote_values),
-            (CallEndpoint, calls),
-            (RemoteCallEndpoint, remote_calls),
+        made: list[tuple[Callable[[Place, str], Endpoint], str, Iterable[str]]] = [
+            (TopicEndpoint, "topics", topics),
+            (functools.partial(TopicEndpoint, takes=False), "topics_out", topics_out),
+            (functools.partial(TopicEndpoint, sends=False), "topics_in", topics_in),
+            (ValueEndpoint, "values", values),
+            (RemoteValueEndpoint, "remote_values", remote_values),
+            (CallEndpoint, "calls", calls),
+            (RemoteCallEndpoint, "remote_calls", remote_calls),
         ]
-        self._endpoints: list[Endpoint] = [make(place, n) for make, names in made for n in names]
+        self._endpoints: list[Endpoint] = [
+            make(place, name) for make, what, names in made for name in _several(what, names)
+        ]
         self._check_names()
         self._takers: dict[tuple[str, str], Callable[[Frame], None]] = {
             (kind, endpoint.name): take
@@ -312,6 +318,13 @@ class Bridge:
         if take is None:
             raise Damaged(f"a {header['kind']} for {header['name']!r}, which is not shared here")
         take(frame)
+
+
+def _several(what: str, names: Iterable[str]) -> Iterable[str]:
+    """Return the names, and refuse one alone, whose letters would be shared."""
+    if isinstance(names, str):
+        raise TypeError(f"{what}: expected several names, got {names!r}; give [{names!r}]")
+    return names
 
 
 def _positions(received: list[list[str | int]]) -> dict[tuple[str, str], tuple[int, int]]:

@@ -906,6 +906,20 @@ def test_command_escapes_what_it_was_answered(services: Services) -> None:
         assert raw not in shown.stdout and "bridge \\x1b[2J (process 1): " in shown.stdout
 
 
+@pytest.mark.parametrize(
+    "what",
+    ["topics", "topics_out", "topics_in", "values", "calls", "remote_values", "remote_calls"],
+)
+def test_names_are_not_one_text(what: str) -> None:
+    with pytest.raises(TypeError, match=rf"{what}: .* got 'frames'; give \['frames'\]"):
+        Bridge(listen="tcp/127.0.0.1:0", **{what: "frames"})  # type: ignore[arg-type]
+
+
+def test_a_message_has_a_byte_at_least() -> None:
+    with pytest.raises(ValueError, match="max_bytes must be at least 1, got -1"):
+        Bridge(listen="tcp/127.0.0.1:0", topics=["frames"], max_bytes=-1)
+
+
 def test_command_waits_for_a_service_that_is_starting(
     run: type[service_programs.Program],
 ) -> None:
