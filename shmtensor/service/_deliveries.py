@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from queue import Empty, Full
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from shmtensor.service._messages import is_of_value
 
@@ -98,6 +98,9 @@ class Delivery(Generic[_T]):
             self.ack()
         else:
             self.release()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Delivery is of one process, it cannot be copied or pickled")
 
     def __repr__(self) -> str:
         state = self._state or "not acknowledged"

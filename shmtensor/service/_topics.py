@@ -366,6 +366,9 @@ class Loan:
         state = "published" if self._is_published else "not published yet"
         return f"<Loan of {self._topic!r}, {state}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Loan is published once, it cannot be copied or pickled")
+
 
 class Subscription(Generic[_T]):
     """What arrives from a topic in this process: `Topic.subscribe` makes it.

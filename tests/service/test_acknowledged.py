@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import ctypes
 import gc
 import os
+import pickle
 import queue
 import random
 import re
@@ -547,3 +549,14 @@ def test_messages_that_cannot_go_back_now_all_go_back_later(service: Service) ->
         service.Queue("none").get(timeout=0.0, ack=True)
     assert sorted(jobs.get_many(100, timeout=0.0)) == list(range(100))
     assert others.get(timeout=0.0) == 1
+
+
+def test_a_delivery_is_not_copied(service: Service) -> None:
+    queue_of_one = service.Queue("jobs")
+    queue_of_one.put("once")
+    delivery = queue_of_one.get(ack=True)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a Delivery is of one process"):
+            make(delivery)
+    delivery.ack()
+    assert queue_of_one.n_unacknowledged == 0

@@ -6,8 +6,10 @@ Not covered: processes killed at each step (tests/shm/test_crash.py).
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import os
+import pickle
 import queue
 import select
 import signal
@@ -657,3 +659,10 @@ def test_interrupted_publisher_and_reader(service: Service) -> None:
         signal.signal(signal.SIGALRM, before)
     frames.publish(3)
     assert subscription.get(0) == 3
+
+
+def test_a_loan_is_not_copied(service: Service) -> None:
+    loan = service.Topic("frames").loan(3)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a Loan is published once"):
+            make(loan)
