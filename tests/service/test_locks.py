@@ -151,10 +151,29 @@ def test_name_in_use_otherwise(service: Service) -> None:
     assert kept.value == 2
 
 
-@pytest.mark.parametrize(("name", "n"), [("", 1), ("x" * 96, 1), ("s", 0), ("s", 233)])
-def test_bad_arguments(service: Service, name: str, n: int) -> None:
-    with pytest.raises(ValueError, match=r"name|places"):
-        service.Semaphore(name, n)
+@pytest.mark.parametrize(
+    ("name", "n", "text"),
+    [
+        ("", 1, "a name must have 1 to 127 bytes"),
+        ("a\0b", 1, r"none of them 0; got 'a\\x00b'"),
+        ("x" * 96, 1, "must have 1 to 95 bytes, got 96"),
+        ("s", 0, "places, got 0"),
+        ("s", -1, "places, got -1"),
+        ("s", 233, "places, got 233"),
+        ("s", 1 << 70, f"places, got {1 << 70}"),
+    ],
+)
+def test_bad_arguments(service: Service, name: str, n: int, text: str) -> None:
+    for open_lock in (service.Semaphore, service.Barrier):
+        with pytest.raises(ValueError, match=text):
+            open_lock(name, n)
+
+
+def test_a_name_is_a_text(service: Service) -> None:
+    for open_lock in (service.Lock, service.Semaphore, lambda name: service.Barrier(name, 1)):
+        for name in (None, b"x", 5):
+            with pytest.raises(TypeError, match="a name must be a str, got"):
+                open_lock(name)
 
 
 _PARTY = """
