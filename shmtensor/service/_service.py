@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Service", "Versioned"]
 
 _RETRY_S = 0.005
+_END_OF_VERSIONS = 1 << 64
+_END_OF_USERS = (1 << 32) - 1
 
 _T = TypeVar("_T")
 
@@ -88,7 +90,7 @@ class Service:
             *socket*, or with another *owner*.
 
     Raises:
-        ValueError: *start* was given with *socket* or another *owner*.
+        ValueError: *start* was given with *socket* or another *owner*, or *owner* can be no user.
 
     The first method that needs the service joins it, and raises `ManagerError` if the service does
     not run. A ``with`` block closes the object at its end.
@@ -108,6 +110,8 @@ class Service:
         self._starts = start
         self._made: Handle | None = None
         self._is_closed = False
+        if owner is not None and not 0 <= owner < _END_OF_USERS:
+            raise ValueError(f"owner must be the id of a user, got {owner}")
         if start and not self._is_own():
             raise ValueError(
                 "Service(): start=True starts your own service by its name; "
@@ -404,10 +408,13 @@ class Service:
 
         Raises:
             WaitTimeoutError: Nobody published one in time; it is a TimeoutError.
+            ValueError: *version* is out of range.
             HandleError: The value is damaged.
             ManagerError: The service has ended, or another manager has started a new one.
         """
         self._check_name(name)
+        if not 0 <= version < _END_OF_VERSIONS:
+            raise ValueError(f"version must be a number from 0 to 2**64 - 1, got {version}")
         deadline = deadline_of(timeout)
         while True:
             wait_ms = _slice_ms(deadline)

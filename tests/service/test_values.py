@@ -184,6 +184,19 @@ def test_values_that_cannot_be_published(service: Service) -> None:
     assert service.list() == {}
 
 
+@pytest.mark.parametrize("version", [-1, 1 << 64, 1 << 70])
+def test_a_version_is_counted_from_0(service: Service, version: int) -> None:
+    with pytest.raises(ValueError, match=f"version must be a number .* got {version}$"):
+        service.wait_newer("step", version, 0)
+
+
+@pytest.mark.parametrize("owner", [-1, (1 << 32) - 1, 1 << 70])
+def test_an_owner_is_the_id_of_a_user(owner: int) -> None:
+    for name in (None, "any"):
+        with pytest.raises(ValueError, match=f"owner must be the id of a user, got {owner}$"):
+            Service(name, owner=owner)
+
+
 def test_wait_newer_returns_at_once_when_there_is_one(service: Service) -> None:
     version = service.publish("waited", T.ones(1))
     assert service.wait_newer("waited", version - 1, timeout=0).version == version
