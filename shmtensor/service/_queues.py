@@ -100,16 +100,6 @@ class Queue(JoinableQueue[_T]):
 
     # --- getting ---
 
-    def _given(self, value: Any) -> Any:
-        """Show what was taken as the library's; after an interrupt the next `get` returns it."""
-        if self._as == "shmtensor":
-            return value
-        try:
-            return received(value, self._as)
-        except BaseException as error:
-            give_back(self._ring, [value], 0, error)
-            raise
-
     def _deliveries(self, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
         made = delivered(self._ring, max_n, timeout)
         n_shown = 0
@@ -150,7 +140,13 @@ class Queue(JoinableQueue[_T]):
             return self._deliveries(1, timeout if block else 0.0)[0]
         if self._as == "shmtensor":
             return self._ring[timeout if block else 0.0]
-        return self._given(self._ring[timeout if block else 0.0])
+        value = self._ring[timeout if block else 0.0]
+        try:  # here and not in a function, before which an interrupt would lose the value
+            shown = received(value, self._as)
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
+            raise
+        return shown
 
     def get_nowait(self) -> _T:
         """Return the next object, or raise `Empty` at once."""
@@ -171,20 +167,25 @@ class Queue(JoinableQueue[_T]):
         *max_n* is less than 1. If the library cannot show one of the objects, the next call returns
         the others.
         """
-        if not ack:
-            taken = super().get_many(max_n, timeout)
-            if self._as == "shmtensor":
-                return taken
-            shown: list[Any] = []
-            try:
-                for value in taken:
-                    shown.append(received(value, self._as))
-                return shown
-            except BaseException as error:
-                give_back(self._ring, taken, len(shown), error)
-                raise
         self._check()
-        return self._deliveries(max_n, timeout)
+        if ack:
+            return self._deliveries(max_n, timeout)
+        taken: list[Any] = []
+        try:
+            self._ring.get_many(max_n, timeout, taken)
+        except BaseException:
+            self._ring.give_back(taken)
+            raise
+        if self._as == "shmtensor":
+            return taken
+        shown: list[Any] = []
+        try:
+            for value in taken:
+                shown.append(received(value, self._as))
+            return shown
+        except BaseException as error:
+            give_back(self._ring, taken, len(shown), error)
+            raise
 
     @overload
     async def aget(self, *, ack: Literal[False] = ...) -> _T: ...
@@ -192,15 +193,24 @@ class Queue(JoinableQueue[_T]):
     async def aget(self, *, ack: Literal[True]) -> Delivery[_T]: ...
     async def aget(self, *, ack: bool = False) -> Any:
         """Return the next object, or a `Delivery`; other asyncio tasks run until there is one."""
-        if not ack:
-            return self._given(await super().aget())
         while True:
             self._check()
             try:
-                return self._deliveries(1, 0.0)[0]
-            except Empty:
+                if ack:
+                    return self._deliveries(1, 0.0)[0]
+                value = self._ring[0.0]
+                break
+            except Empty:  # `contextlib.suppress` would be called after the message was taken
                 pass
             await _readable(self._reader.fileno())
+        if self._as == "shmtensor":
+            return value
+        try:
+            shown = received(value, self._as)
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
+            raise
+        return shown
 
     # --- state ---
 

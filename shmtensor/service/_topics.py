@@ -396,20 +396,18 @@ class Subscription(Generic[_T]):
         """
         self._check_open()
         try:
-            if self._as == "shmtensor":
-                return self._ring[timeout]  # type: ignore[no-any-return]
-            return self._given(self._ring[timeout])
+            value = self._ring[timeout]
         except EOFError:  # another thread has closed it
             self._check_open()
             raise
-
-    def _given(self, value: Any) -> _T:
-        """Show a value as the library's. The next `get` returns one whose caller is interrupted."""
-        try:
-            return received(value, self._as)  # type: ignore[no-any-return]
+        if self._as == "shmtensor":
+            return value  # type: ignore[no-any-return]
+        try:  # here and not in a function, before which an interrupt would lose the value
+            shown = received(value, self._as)
         except BaseException as error:
             give_back(self._ring, [value], 0, error)
             raise
+        return shown  # type: ignore[no-any-return]
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[_T]:
         """Wait for one value, then return it and others that are there: at most *max_n* in all.
@@ -444,24 +442,54 @@ class Subscription(Generic[_T]):
         """Return the next value; other asyncio tasks run until there is one."""
         while True:
             self._check_open()
-            with contextlib.suppress(Empty):
-                return self.get(0.0)
+            try:
+                value = self._ring[0.0]
+                break
+            except Empty:  # `contextlib.suppress` would be called after the value was taken
+                pass
+            except EOFError:  # another thread has closed it
+                self._check_open()
+                raise
             await _readable(self.fileno())
+        if self._as == "shmtensor":
+            return value  # type: ignore[no-any-return]
+        try:
+            shown = received(value, self._as)
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
+            raise
+        return shown  # type: ignore[no-any-return]
 
     def latest(self, timeout: float | None = None) -> _T:
         """Wait for a value, and return the newest one; the older ones are skipped.
 
         Raises:
             queue.Empty: Nothing came in time.
+            TypeError: The library that this was subscribed with has no such dtype.
             ValueError: The subscription is closed.
         """
-        value = self.get(timeout)
-        for _ in range(self.qsize()):
-            try:
-                value = self.get(0.0)
-            except Empty:
-                break
-        return value
+        self._check_open()
+        try:
+            value = self._ring[timeout]
+        except EOFError:  # another thread has closed it
+            self._check_open()
+            raise
+        try:
+            for _ in range(self.qsize()):
+                value = self._ring[0.0]
+        except Empty:  # another thread has taken one
+            pass
+        except BaseException:
+            self._ring.give_back([value])
+            raise
+        if self._as == "shmtensor":
+            return value  # type: ignore[no-any-return]
+        try:
+            shown = received(value, self._as)
+        except BaseException as error:
+            give_back(self._ring, [value], 0, error)
+            raise
+        return shown  # type: ignore[no-any-return]
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a value arrives within *timeout* seconds (None: wait forever)."""

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import interrupts
 import pytest
@@ -111,6 +112,73 @@ def test_interrupted_delivery_goes_back(service: Service) -> None:
         assert job.value[1].sum() == 3
     jobs.join()
     assert n_calls > 5
+
+
+def _run(coroutine: Any) -> Any:
+    """Run a coroutine that never has to wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy"])
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda taker: taker.get(0.0),
+        lambda taker: taker.get_many(1, 0.0)[0],
+        lambda taker: _run(taker.aget()),
+    ],
+    ids=["get", "get_many", "aget"],
+)
+def test_what_an_interrupted_taker_took_is_taken_next(
+    service: Service, take: Callable[[Any], Any], as_: Any
+) -> None:
+    jobs, frames = service.Queue("jobs", as_=as_), service.Topic("frames")
+    with frames.subscribe(as_=as_) as messages:
+        for taker, put in ((jobs, jobs.put), (messages, frames.publish)):
+            _check_that_one_is_taken(lambda taker=taker: take(taker), taker, put)
+
+
+def _check_that_one_is_taken(take: Callable[[], Any], taker: Any, put: Any) -> None:
+    seen: list[int] = []
+
+    def take_again() -> None:
+        while taker.qsize():
+            seen.append(taker.get(0.0))
+        assert seen == [7]
+        seen.clear()
+        put(7)
+
+    put(7)
+    points = list(interrupts.everywhere(lambda: seen.append(take()), undo=take_again))
+    assert any(point.came_out for point in points)
+
+
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy"])
+def test_interrupted_reader_of_the_latest_finds_it_again(service: Service, as_: Any) -> None:
+    frames = service.Topic("frames")
+    seen: list[int] = []
+    with frames.subscribe(as_=as_) as messages:
+
+        def publish() -> None:
+            for n in range(3):
+                frames.publish(n)
+
+        def read_again() -> None:
+            while messages.qsize():
+                seen.append(messages.latest(0.0))
+            assert seen[-1] == 2
+            seen.clear()
+            publish()
+
+        publish()
+        points = list(
+            interrupts.everywhere(lambda: seen.append(messages.latest(0.0)), undo=read_again)
+        )
+        assert any(point.came_out for point in points)
 
 
 def test_interrupted_acknowledgement_is_given_once(service: Service) -> None:
