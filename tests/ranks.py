@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import waiting
+
 import shmtensor
 from shmtensor import distributed
 
@@ -118,7 +120,12 @@ class Ranks:
             process.close()
         for answer in self._answers:
             answer.close()
+        assert self._store._server is not None
+        thread = self._store._server._thread.native_id
         del self._store
+        # Python has joined the thread before it has ended. While it ends it has locks of a
+        # sanitizer's malloc, and a child that is forked then would wait for them for ever.
+        waiting.until(lambda: not os.path.exists(f"/proc/self/task/{thread}"))
 
 
 def run(size: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> list[Any]:

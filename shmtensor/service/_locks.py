@@ -23,7 +23,6 @@ __all__ = ["Barrier", "Lock", "Semaphore"]
 
 _SEMAPHORE, _BARRIER = 1, 2
 _OPEN = 0  # a number of permits that is left open
-_MOST_PERMITS, _MOST_PARTIES = 232, 48  # SHMT_NAMED_LOCK_SLOTS, SHMT_BARRIER_SLOTS
 
 
 class _NamedLock(_C._NamedLock):  # type: ignore[misc]
@@ -69,8 +68,8 @@ class Semaphore(_NamedLock):
         """Open it; see the class."""
         if n is None:
             n = _OPEN
-        elif not 1 <= n <= _MOST_PERMITS:
-            raise ValueError(f'"{name}" needs 1 to {_MOST_PERMITS} places, got {n}')
+        elif not 1 <= n <= _C._MOST_PERMITS:
+            raise ValueError(f'"{name}" needs 1 to {_C._MOST_PERMITS} places, got {n}')
         return cls._open(service, name, _SEMAPHORE, n)  # type: ignore[no-any-return]
 
     if TYPE_CHECKING:
@@ -132,8 +131,8 @@ class Barrier(_NamedLock):
 
     def __new__(cls, service: Service, name: str, parties: int) -> Barrier:
         """Open it; see the class."""
-        if not 1 <= parties <= _MOST_PARTIES:
-            raise ValueError(f'"{name}" needs 1 to {_MOST_PARTIES} places, got {parties}')
+        if not 1 <= parties <= _C._MOST_PARTIES:
+            raise ValueError(f'"{name}" needs 1 to {_C._MOST_PARTIES} places, got {parties}')
         return cls._open(service, name, _BARRIER, parties)  # type: ignore[no-any-return]
 
     def _state(self) -> str:

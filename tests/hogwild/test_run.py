@@ -15,6 +15,7 @@ from typing import Any
 
 import hogwild_cases as cases
 import pytest
+import waiting
 
 import shmtensor as st
 from shmtensor import hogwild, nn
@@ -159,7 +160,7 @@ def test_snapshots_are_whole(step: Any, tmp_path: Path) -> None:
         data=st.zeros(2, 1),
         make_model=cases.Pair,
         batch_size=1,
-        seconds=2.0,
+        seconds=2.0 * waiting.SLOWER,
         evaluate=cases.is_whole,
         folder=tmp_path,
         checkpoint_every=0.01,

@@ -374,7 +374,8 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "_Event _MOST_FUTEXES _NamedLock _Overridable _PackedMessage _RingWait _TaskSender"
+    "_Event _MOST_FUTEXES _MOST_PARTIES _MOST_PERMITS _NamedLock _Overridable _PackedMessage"
+    " _RingWait _TaskSender"
     " _TensorMeta _Ring _add_batch_dim"
     " _backward_number _backward_outermost_number _backward_reaches _batched_parts"
     " _call_below_level _call_outside_levels"

@@ -294,5 +294,7 @@ static PyType_Spec lock_spec = {.name = "shmtensor._C._NamedLock",
 
 int shmt__py_named_lock_init(PyObject* module) {
   lock_type = (PyTypeObject*)PyType_FromSpec(&lock_spec);
-  return lock_type == NULL ? -1 : PyModule_AddObjectRef(module, "_NamedLock", (PyObject*)lock_type);
+  if (lock_type == NULL || PyModule_AddObjectRef(module, "_NamedLock", (PyObject*)lock_type) < 0) return -1;
+  if (PyModule_AddIntConstant(module, "_MOST_PERMITS", SHMT_NAMED_LOCK_SLOTS) < 0) return -1;
+  return PyModule_AddIntConstant(module, "_MOST_PARTIES", SHMT_BARRIER_SLOTS);
 }
