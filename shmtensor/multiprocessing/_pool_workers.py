@@ -26,7 +26,6 @@ import queue
 import selectors
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterable
 from multiprocessing import pool as _standard
 from multiprocessing import util
@@ -43,7 +42,7 @@ from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
 from shmtensor.multiprocessing._children import Child, child_of, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
-from shmtensor.multiprocessing._worker import as_error
+from shmtensor.multiprocessing._user_errors import as_error, print_error
 from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["BrokenPoolError", "TaskQueue", "PoolWorkers", "WorkerLostError"]
@@ -441,7 +440,7 @@ class PoolWorkers:
             # A callback failed. No thread may wait forever because of that.
             if not isinstance(error, Exception) and not self._is_on_own_thread():
                 raise
-            traceback.print_exc()
+            print_error(error)
             self._cache.pop(job, None)
             event = getattr(pending, "_event", None)
             if event is not None:
@@ -480,7 +479,7 @@ class PoolWorkers:
             # No process can be started, or the interpreter is ending.
             self._break(f"{type(error).__name__}: {error}")
             if not sys.is_finalizing():
-                traceback.print_exc()
+                print_error(error)
             self._kill_all()
         finally:
             with self._lock:

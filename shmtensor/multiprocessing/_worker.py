@@ -18,6 +18,7 @@ from typing import Any
 
 from shmtensor.multiprocessing._lifeline import end_with_parent
 from shmtensor.multiprocessing._stdlib import raising_task, require
+from shmtensor.multiprocessing._user_errors import as_error, shown
 from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["read_result", "work"]
@@ -65,9 +66,19 @@ def _run(message: bytes, wrap_exception: bool, dumps: Callable[[Any], Any]) -> A
     try:
         return dumps(result)
     except Exception as error:
-        wrapped = _EncodingError(error, result[1])
+        wrapped = _EncodingError(_Shown(error), _Shown(result[1]))
         util.debug("Possible encoding error while sending result: %s", wrapped)
         return dumps((False, wrapped))
+
+
+class _Shown:
+    """Stands for an object in an error, which takes its ``repr``."""
+
+    def __init__(self, value: object) -> None:
+        self._text = shown(value)
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 def _call_each(call: Callable[[Any], object], chunk: Iterable[Any]) -> list[object]:
@@ -95,15 +106,6 @@ def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
         return result
     except BaseException as error:  # also the exit of a module that the pickle imports
         return False, as_error(error, "unpickling the result of a task of the pool")
-
-
-def as_error(error: BaseException, what: str) -> Exception:
-    """Return what a task fails with: no SystemExit, which would end whoever wants its result."""
-    if isinstance(error, Exception):
-        return error
-    told = RuntimeError(f"{what} raised {error!r}")
-    told.__cause__ = error
-    return told
 
 
 require(_standard.__name__)  # every module of the pool needs this one

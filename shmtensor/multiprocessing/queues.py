@@ -25,7 +25,6 @@ import itertools
 import os
 import pickle
 import threading
-import traceback
 from collections.abc import Iterable
 from multiprocessing import context
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
@@ -40,6 +39,7 @@ from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing._stdlib import reducers
+from shmtensor.multiprocessing._user_errors import print_error
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
 if TYPE_CHECKING:
@@ -548,7 +548,7 @@ class Queue(Generic[_T]):
     @staticmethod
     def _on_queue_feeder_error(e: Exception, obj: object) -> None:
         """Print the error of an object that could not be put; subclasses may do more."""
-        traceback.print_exception(e)
+        print_error(e)
 
 
 class JoinableQueue(Queue[_T]):

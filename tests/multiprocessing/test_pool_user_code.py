@@ -5,8 +5,10 @@ Note [User code on the pool's threads] in shmtensor/multiprocessing/_pool_worker
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator
+from multiprocessing.pool import MaybeEncodingError  # type: ignore[attr-defined]
 from typing import Any
 
 import pytest
@@ -102,3 +104,87 @@ def test_task_whose_pickling_exits(pool: Pool) -> None:
 def test_result_whose_unpickling_exits(pool: Pool) -> None:
     with pytest.raises(RuntimeError, match=r"unpickling the result .* raised SystemExit\(5\)"):
         pool.apply_async(exiting_result, (1,)).get(WAIT_S)
+
+
+class CannotBeSent:
+    """Can neither be pickled nor shown."""
+
+    def __reduce__(self) -> Any:
+        raise ValueError("no pickle")
+
+    def __repr__(self) -> str:
+        raise EOFError("no repr")
+
+
+class EndsAndCannotBeShown(BaseException):
+    def __repr__(self) -> str:
+        raise SystemExit(6)
+
+
+class RaisesWhenUnpickled:
+    def __reduce__(self) -> Any:
+        return raise_unshowable, ()
+
+
+def raise_unshowable() -> None:
+    raise EndsAndCannotBeShown
+
+
+def raising(_: Any) -> None:
+    raise ValueError("of a callback")
+
+
+def not_sendable(_: Any) -> Any:
+    return CannotBeSent()
+
+
+def too_deep(_: Any) -> Any:
+    nested: Any = []
+    for _level in range(200_000):
+        nested = [nested]
+    return nested
+
+
+def endlessly_shown(_: Any) -> Any:
+    nested: Any = [same, lambda: None]
+    for _level in range(60):
+        nested = [nested, nested]
+    return nested
+
+
+def unloadable(_: Any) -> Any:
+    return RaisesWhenUnpickled()
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("task", [not_sendable, too_deep, endlessly_shown])
+def test_result_that_can_be_neither_sent_nor_shown(task: Any, pool: Pool) -> None:
+    pids = {process.pid for process in pool._pool}
+    with pytest.raises(MaybeEncodingError) as told:
+        pool.apply_async(task, (1,)).get(WAIT_S)
+    assert len(str(told.value)) < 10_000
+    assert {process.pid for process in pool._pool} == pids
+
+
+def test_error_that_cannot_be_shown(pool: Pool) -> None:
+    with pytest.raises(RuntimeError, match="raised <EndsAndCannotBeShown object>") as told:
+        pool.apply_async(unloadable, (1,)).get(WAIT_S)
+    assert isinstance(told.value.__cause__, EndsAndCannotBeShown)
+
+
+@pytest.mark.check
+def test_callback_that_raises_where_stderr_takes_nothing(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for stderr in (TakesNothing(), None):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert pool.apply_async(same, (4,), callback=raising).get(WAIT_S) == 4
+    monkeypatch.undo()
+    assert capfd.readouterr() == ("", "")
+
+
+class TakesNothing(io.StringIO):
+    """A stderr whose reader is gone, or whose disk is full."""
+
+    def write(self, _: str) -> int:
+        raise OSError("nothing more")
