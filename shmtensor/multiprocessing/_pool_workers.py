@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import queue
 import selectors
 import sys
@@ -249,8 +250,21 @@ class PoolWorkers:
         self._n_false_starts = 0
         self.breakage: BrokenPoolError | None = None
         self._has_ended = False
+        self._pid = os.getpid()
         self._feeder: threading.Thread | None = None
         self._supervisor: threading.Thread | None = None
+
+    def check_is_here(self) -> None:
+        """Raise unless this process has the threads of the group.
+
+        Raises:
+            ValueError: It is a forked copy of the process that has them.
+        """
+        if self._pid != os.getpid():
+            raise ValueError(
+                f"Pool not running: it is process {self._pid}'s, and this process, {os.getpid()}, "
+                "was forked from that. Make a pool here"
+            )
 
     # --- workers ------------------------------------------------------------------------------
 

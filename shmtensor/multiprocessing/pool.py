@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import multiprocessing.pool as _standard
+import operator
 import os
 from collections.abc import Callable, Iterable
 from multiprocessing import util
@@ -75,7 +76,7 @@ class Pool(_standard.Pool):
     Raises:
         ValueError: *processes* or *maxtasksperchild* is less than 1, or *adopt* names another
             library.
-        TypeError: *initializer* cannot be called.
+        TypeError: *processes* is no integer, or *initializer* cannot be called.
         ModuleNotFoundError: *adopt* names torch, which is not installed.
 
     Source:
@@ -96,10 +97,11 @@ class Pool(_standard.Pool):
         self._state = _standard.INIT  # type: ignore[attr-defined]
         if processes is None:
             processes = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+        processes = operator.index(processes)
         if processes < 1:
             raise ValueError("Number of processes must be at least 1")
         if maxtasksperchild is not None and (
-            not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0
+            not hasattr(maxtasksperchild, "__index__") or maxtasksperchild <= 0
         ):
             raise ValueError("maxtasksperchild must be a positive int or None")
         if initializer is not None and not callable(initializer):
@@ -144,6 +146,7 @@ class Pool(_standard.Pool):
     def _check_running(self) -> None:
         if self._workers.breakage is not None:
             raise BrokenPoolError(str(self._workers.breakage))
+        self._workers.check_is_here()
         super()._check_running()  # type: ignore[misc]
 
     def _map_async(
@@ -155,14 +158,18 @@ class Pool(_standard.Pool):
         *callbacks: Any,
         **more_callbacks: Any,
     ) -> Any:
+        self._check_running()
+        # All of them now: the feeder may find less than the length that the iterable has told, or
+        # an error, and what then has no task has no result.
+        items = list(iterable)
         if chunksize is None:
             # The standard default divides by the number of live workers, which is 0 for a moment
             # when all were killed.
-            self._check_running()
-            items: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
-            iterable, chunksize = items, -(-len(items) // (4 * self._processes))
+            chunksize = -(-len(items) // (4 * self._processes))
+        elif operator.index(chunksize) < 1:
+            raise ValueError(f"Chunksize must be 1+, not {chunksize}")
         return super()._map_async(  # type: ignore[misc]
-            func, iterable, mapper, chunksize, *callbacks, **more_callbacks
+            func, items, mapper, chunksize, *callbacks, **more_callbacks
         )
 
     def close(self) -> None:

@@ -11,10 +11,11 @@ import os
 import signal
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import mp_pool_tasks as tasks
+import numpy as np
 import pytest
 
 import shmtensor as st
@@ -247,6 +248,7 @@ def test_endless_iterator_does_not_stop_terminate() -> None:
 _PARENT = """
 import os, sys
 import mp_pool_tasks as tasks
+import numpy as np
 import shmtensor.multiprocessing as mp
 if __name__ == "__main__":
     pool = mp.get_context(sys.argv[1]).Pool(3)
@@ -387,3 +389,40 @@ def test_start_that_fails_ends_processes_of_any_kind() -> None:
     with pytest.raises(OSError, match="no more"):
         Pool(4, context=_LookalikeContext())
     assert [process.state for process in _Lookalike.made] == ["ended", "ended", "made"]
+
+
+# --- where and how many -----------------------------------------------------------------------
+
+
+@pytest.mark.check
+def test_forked_child_is_told_that_the_pool_is_its_parents(pool: Pool) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: pool.apply_async(tasks.same, (1,)),
+        lambda: pool.map_async(tasks.same, [1]),
+        lambda: pool.imap(tasks.same, [1]),
+    ]
+    child = os.fork()
+    if not child:
+        for call in calls:
+            try:
+                call()
+            except ValueError as error:
+                if f"it is process {os.getppid()}'s" in str(error):
+                    continue
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.apply_async(tasks.same, (1,)).get(WAIT_S) == 1
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 1.5, "2"])
+def test_number_of_processes_is_an_integer(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="integer"):
+        Pool(wrong)
+
+
+def test_numbers_may_be_of_any_library() -> None:
+    with mp.get_context("fork").Pool(np.int64(1), maxtasksperchild=np.int32(1)) as pool:
+        first, second = (pool.apply_async(os.getpid).get(WAIT_S) for _ in range(2))
+        assert first != second
+    pool._pool.clear()

@@ -188,3 +188,35 @@ class TakesNothing(io.StringIO):
 
     def write(self, _: str) -> int:
         raise OSError("nothing more")
+
+
+class SaysTen:
+    """Has a length, and fewer items than that or an error after the first."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    def __len__(self) -> int:
+        return 10
+
+    def __iter__(self) -> Iterator[int]:
+        yield 1
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.check
+def test_map_over_what_has_another_length_than_it_says(pool: Pool) -> None:
+    assert pool.map_async(same, SaysTen(), 1).get(WAIT_S) == [1]
+    with pytest.raises(ValueError, match="of the items"):
+        pool.map_async(same, SaysTen(ValueError("of the items")), 1)
+    items = list(range(100))
+    results = pool.map_async(same, items, 1)
+    items.clear()
+    assert results.get(WAIT_S) == list(range(100))
+
+
+def test_map_in_chunks_of_nothing(pool: Pool) -> None:
+    for chunksize in (0, -1):
+        with pytest.raises(ValueError, match=f"Chunksize must be 1\\+, not {chunksize}"):
+            pool.map(same, [1, 2], chunksize)
