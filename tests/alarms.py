@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Alarm", "Interrupting", "InterruptingLater", "handled", "interrupt"]
+__all__ = ["Alarm", "Interrupting", "InterruptingLater", "comes", "handled", "interrupt"]
 
 _SIGNAL = signal.SIGUSR1
 
@@ -28,6 +30,24 @@ def handled() -> Iterator[None]:
     try:
         yield
     finally:
+        signal.signal(_SIGNAL, before)
+
+
+@contextlib.contextmanager
+def comes(after: float, error: Exception) -> Iterator[None]:
+    """The handler raises *error* when the block has waited for so many seconds."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise error
+
+    before = signal.signal(_SIGNAL, ring)
+    timer = threading.Timer(after, os.kill, (os.getpid(), _SIGNAL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
         signal.signal(_SIGNAL, before)
 
 

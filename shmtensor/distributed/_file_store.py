@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 from shmtensor.distributed._errors import DistStoreError, QueueEmptyError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._table import (
@@ -123,6 +124,7 @@ class _Log:
         try:
             fd = from_files.open_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         except ValueError as error:
+            raise_of_handler(error)
             raise DistStoreError(f"not a store file: {error}") from None
         _locked_fds.add(fd)
         try:
@@ -151,10 +153,10 @@ class _Log:
                 message = pack(op, fields)
                 reply = self._table.apply(op, fields)
                 self._write(fd, message)
-            except (WaitForKeys, QueueEmptyError, ValueError):
-                raise  # of the request: nothing has changed
-            except BaseException:
-                self._forget()  # the table may have what the file has not
+            except BaseException as error:
+                is_of_request = isinstance(error, (WaitForKeys, QueueEmptyError, ValueError))
+                if not is_of_request or came_from_handler(error):
+                    self._forget()  # the table may have what the file has not
                 raise
             return reply
 
@@ -166,6 +168,7 @@ class _Log:
                 done += os.pwrite(fd, message[done:], self._at + done)
         except BaseException as error:
             os.ftruncate(fd, self._at)
+            raise_of_handler(error)
             if isinstance(error, OSError):
                 raise OSError(error.errno, error.strerror, self.path) from None
             raise
@@ -187,5 +190,6 @@ class _Log:
             try:
                 self._table.apply(*unpack(body))
             except (ValueError, WaitForKeys, DistStoreError) as error:
+                raise_of_handler(error)
                 raise DistStoreError(f"{self.path} is not a store file: {error}") from None
             self._at += 4 + size

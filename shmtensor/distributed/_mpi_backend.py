@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shmtensor import _C
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError, DistError
@@ -264,7 +265,8 @@ class MpiCollectives(Collectives):
     def _ask(self, what: str) -> None:
         try:
             is_aborted = self._store.check([_ABORTED])
-        except (DistError, OSError):
+        except (DistError, OSError) as error:
+            raise_of_handler(error)
             self._has_store = False
             raise self._failure(what, "rank 0, which keeps the store, is lost") from None
         if is_aborted:

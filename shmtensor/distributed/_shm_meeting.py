@@ -17,6 +17,7 @@ from datetime import timedelta
 from shmtensor._boundary import group as memory
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._boundary.process import is_known_user
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.distributed._errors import DistBackendError, DistStoreError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._timeouts import seconds_of
@@ -76,7 +77,8 @@ def _serve(
         while opened.n_opened() < size:
             try:
                 connection, _ = listener.accept()
-            except TimeoutError:
+            except TimeoutError as error:
+                raise_of_handler(error)
                 try:
                     opened.check_ranks()
                 except memory.Broken as broken:
@@ -94,8 +96,8 @@ def _serve(
                     try:
                         connection.settimeout(1.0)
                         socket.send_fds(connection, [b"m"], [file.fileno()])
-                    except OSError:
-                        pass  # it has gone
+                    except OSError as error:
+                        raise_of_handler(error)  # else it has gone
 
 
 def _visit(store: Store, rank: int, size: int, timeout: timedelta) -> memory.GroupMemory:
@@ -106,6 +108,7 @@ def _visit(store: Store, rank: int, size: int, timeout: timedelta) -> memory.Gro
         try:
             connection.connect("\0" + name)
         except OSError as error:
+            raise_of_handler(error)
             raise DistBackendError(
                 f"rank {rank} cannot reach the memory of rank 0 ({error.strerror}): the backend "
                 "shm connects processes of one machine and one network namespace"

@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from shmtensor._core._fork_locks import free_in_child, module_lock
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._waits import LONGEST_S
 from shmtensor.distributed._errors import DistNetworkError, QueueEmptyError
 from shmtensor.distributed._stores import Store
@@ -141,6 +142,7 @@ class TCPStore(Store):
             try:
                 made = socket.create_connection((host, self.port), timeout=left)
             except OSError as error:
+                raise_of_handler(error)
                 reason = error
                 time.sleep(min(0.05, max(left, 0)))
                 continue
@@ -150,6 +152,7 @@ class TCPStore(Store):
                 answer = _receive(made, len(HELLO))
             except OSError as error:
                 made.close()
+                raise_of_handler(error)
                 reason = error
                 time.sleep(min(0.05, max(left, 0)))
                 continue
@@ -180,13 +183,15 @@ class TCPStore(Store):
                 if size > MAX_MESSAGE:
                     raise DistNetworkError(f"a store sends a message of {size} bytes")
                 status, reply = unpack(_receive(connection, size))
-            except TimeoutError:
+            except TimeoutError as error:
                 self._drop()
+                raise_of_handler(error)
                 raise DistNetworkError(
                     f"The store at ({self.host}, {self.port}) does not answer."
                 ) from None
             except (OSError, ValueError) as error:
                 self._drop()
+                raise_of_handler(error)
                 raise DistNetworkError(
                     f"The connection to the store at ({self.host}, {self.port}) was lost: {error}. "
                     "Has rank 0 ended?"

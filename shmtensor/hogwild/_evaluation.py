@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, SupportsFloat
 
 import shmtensor
 from shmtensor import Tensor
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._waits import LONGEST_S
 from shmtensor.hogwild._curve import Curve
 from shmtensor.hogwild._result import Point
@@ -95,7 +96,8 @@ class Evaluator(Generic[ModelT]):
         try:
             self._requests.send(True)
             self.is_busy = True
-        except OSError:  # it has ended; `result` says so
+        except OSError as error:  # it has ended; `result` says so
+            raise_of_handler(error)
             self.is_busy = True
 
     def result(self, timeout: float) -> Metrics | None:
@@ -108,7 +110,8 @@ class Evaluator(Generic[ModelT]):
             if not self._answers.poll(min(timeout, LONGEST_S)):
                 return None
             metrics: Metrics = self._answers.recv()
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
+            raise_of_handler(error)
             self._child.wait()
             how = in_words(self._child.status())
             raise RuntimeError(f"hogwild.run(): the evaluation {how}") from None

@@ -12,6 +12,7 @@ from typing import Any
 
 from shmtensor import Tensor, multiprocessing
 from shmtensor._core._mpi import ignore_signal_of_mpiexec
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._waits import LONGEST_S
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
@@ -177,7 +178,8 @@ class Nodes:
         """Wait for what the leader says next; None if it says nothing in time."""
         try:
             return self._events.recv() if self._events.poll(min(timeout, LONGEST_S)) else None
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
+            raise_of_handler(error)
             self._leader.wait()
             return ("failed", self._how_it_ended())
 

@@ -15,6 +15,11 @@ import shmtensor as st
 from shmtensor.utils.data import Dataset, IterableDataset, get_worker_info
 
 
+def slowly(index: int) -> int:
+    time.sleep(0.5)
+    return index
+
+
 class Calls(Dataset[Any]):
     """Sample *i* is what a function returns for *i*."""
 

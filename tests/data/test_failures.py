@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import alarms
 import loader_datasets as sets
 import pytest
 
@@ -348,3 +349,14 @@ def test_report_leaves_the_programs_file_in_its_place_alone(tmp_path: Path) -> N
     assert os.lseek(number, 0, os.SEEK_CUR) == 0
     os.close(number)
     assert path.read_text() == "its text"
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("error", [ValueError, EOFError])
+def test_an_alarm_while_a_batch_is_waited_for_costs_no_batch(error: type[Exception]) -> None:
+    dataset = sets.Calls(sets.slowly, 4)
+    loader = DataLoader(dataset, None, num_workers=1, multiprocessing_context="fork")
+    iterator = iter(loader)
+    with alarms.comes(0.2, error("of the program")), pytest.raises(error, match="of the program"):
+        next(iterator)
+    assert list(iterator) == [0, 1, 2, 3]

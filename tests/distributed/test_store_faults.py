@@ -7,11 +7,13 @@ import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import alarms
 import pytest
 
 from shmtensor import distributed as dist
@@ -253,3 +255,41 @@ def test_a_child_uses_its_copy_of_a_store_in_memory() -> None:
     assert store.get("k") == b"v"
     for fd in (reader, writer, reader_2, writer_2):
         os.close(fd)
+
+
+# --- what a signal's handler raises ------------------------------------------------------------
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError, ValueError])
+def test_an_alarm_of_the_program_is_not_the_stores(
+    kind: str, error: type[Exception], tmp_path: Path
+) -> None:
+    store = make(kind, tmp_path)
+    store.set("a", b"1")
+    with alarms.comes(0.3, error("of the program")), pytest.raises(error, match="of the program"):
+        store.get("missing")
+    assert store.get("a") == b"1"
+
+
+def test_an_alarm_while_a_store_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*args: object, **options: object) -> None:
+        time.sleep(LIMIT_S)
+
+    monkeypatch.setattr(socket, "create_connection", hang)
+    with alarms.comes(0.3, TimeoutError("of the program")), pytest.raises(TimeoutError) as told:
+        dist.TCPStore("127.0.0.1", 1)
+    assert str(told.value) == "of the program"
+
+
+def test_an_alarm_in_a_request_leaves_what_the_file_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make("file", tmp_path)
+    store.set("a", b"1")
+    with monkeypatch.context() as patch, alarms.handled():
+        patch.setattr(os, "pwrite", alarms.interrupt)
+        with pytest.raises(alarms.Alarm):
+            store.set("a", b"2")
+    assert store.get("a") == b"1"

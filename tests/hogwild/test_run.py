@@ -10,15 +10,19 @@ import functools
 import itertools
 import multiprocessing
 import os
+import time
 from pathlib import Path
 from typing import Any
 
+import alarms
 import hogwild_cases as cases
 import pytest
 import waiting
 
 import shmtensor as st
+import shmtensor.multiprocessing as mp
 from shmtensor import hogwild, nn
+from shmtensor.hogwild._evaluation import Evaluator
 from shmtensor.utils.data import TensorDataset
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -250,3 +254,20 @@ def test_metrics_belong_to_the_moment_of_the_snapshot() -> None:
 def test_only_the_final_model_is_measured_where_that_is_wanted() -> None:
     result = run(cases.slow, evaluate=cases.distance, evaluate_every=float("inf"))
     assert [point for point in result.points if point.metrics] == [result.points[-1]]
+
+
+@pytest.mark.check
+def test_an_alarm_while_an_evaluation_is_waited_for() -> None:
+    evaluator = Evaluator(mp.get_context("fork"), cases.make_model, slowly, cases.make_model())
+    try:
+        evaluator.begin()
+        with alarms.comes(0.2, TimeoutError("of the program")), pytest.raises(TimeoutError):
+            evaluator.result(60)
+        assert evaluator.result(60) == {"score": 1.0}
+    finally:
+        evaluator.end()
+
+
+def slowly(model: nn.Module) -> float:
+    time.sleep(1)
+    return 1.0

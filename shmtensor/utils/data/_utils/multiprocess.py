@@ -10,6 +10,7 @@ from queue import Empty
 from typing import Any
 
 from shmtensor import multiprocessing
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._utils import ExceptionWrapper
 from shmtensor.utils.data._utils.fetch import not_an_end
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
@@ -177,10 +178,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 epoch, _, data = self._group.results[worker].get(timeout=timeout)
             except Empty:
                 return None
-            except EOFError:  # the worker has ended, or has not started yet
+            except EOFError as error:  # the worker has ended, or has not started yet
+                raise_of_handler(error)
                 time.sleep(min(timeout, 0.01))
                 return None
             except Exception as error:  # the message cannot be unpickled
+                raise_of_handler(error)
                 is_stop = isinstance(error, StopIteration)
                 read = not_an_end("the unpickling of a batch") if is_stop else error
                 return worker, _Unreadable(read)
