@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shmtensor._boundary.descriptors import Descriptor
+from shmtensor._core._waits import LONGEST_S
 from shmtensor.multiprocessing._stdlib import forget_child, forget_children, popen_of
 
 __all__ = ["Child", "child_of", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
@@ -88,7 +89,8 @@ class Child:
         if popen_of(self.process) is None:
             return True
         if not self._has_ended and self._is_mine():
-            self._has_ended = bool(connection.wait([self.sentinel], timeout))
+            limit = None if timeout is None else min(timeout, LONGEST_S)
+            self._has_ended = bool(connection.wait([self.sentinel], limit))
         return self._has_ended
 
     def status(self) -> int | None:

@@ -170,6 +170,7 @@ class ProcessContext:
         self.processes = processes
         self._children = [Child(process) for process in processes]
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
+        self._failed: int | None = None  # a sentinel, until its failure is raised
 
     def pids(self) -> list[int]:
         """Return the process ids."""
@@ -195,22 +196,31 @@ class ProcessContext:
             ProcessRaisedException: A process raised; the text has its traceback.
             ProcessExitedException: A process was killed or exited with another status than 0.
         """
-        if not self.sentinels:
-            return True
-        limit = None if timeout is None else min(timeout, LONGEST_S)
-        ready = multiprocessing.connection.wait(list(self.sentinels), timeout=limit)
-        for sentinel in ready:
-            index = self.sentinels.pop(sentinel)  # type: ignore[arg-type]
-            process = self.processes[index]
-            process.join()
-            if not self._has_succeeded(index):
-                self._end_others(grace_period)
-                failure = self._failure(index)
-                self._close_reports()
-                raise failure
+        if self._failed is None and self.sentinels:
+            self._take_ended(timeout)
+        if self._failed is not None:
+            # An interrupt may end this; the next call goes on with the same failure.
+            self._end_others(grace_period)
+            failure = self._failure(self.sentinels[self._failed])
+            del self.sentinels[self._failed]
+            self._failed = None
+            self._close_reports()
+            raise failure
         if not self.sentinels:
             self._close_reports()
         return not self.sentinels
+
+    def _take_ended(self, timeout: float | None) -> None:
+        """Wait for processes that end. Forget those that ended well, up to the first that failed."""
+        limit = None if timeout is None else min(timeout, LONGEST_S)
+        ready: Any = multiprocessing.connection.wait(list(self.sentinels), timeout=limit)
+        for sentinel in ready:
+            index = self.sentinels[sentinel]
+            self.processes[index].join()
+            if not self._has_succeeded(index):
+                self._failed = sentinel
+                return
+            del self.sentinels[sentinel]
 
     def _has_succeeded(self, index: int) -> bool:
         status = self._children[index].status()
@@ -298,10 +308,13 @@ def start_processes(
     Raises:
         ProcessRaisedException: A process raised; the text has its traceback.
         ProcessExitedException: A process was killed or exited with another status than 0.
+        ValueError: *nprocs* is negative.
 
     Source:
         torch.multiprocessing.start_processes.
     """
+    if nprocs < 0:
+        raise ValueError(f"start_processes(): nprocs must not be negative, got {nprocs}")
     context = _default_context.get_context(start_method)
     reports = [Report() for _ in range(nprocs)]
     children = [

@@ -54,6 +54,11 @@ def exit_with(index: int, code: int) -> None:
     sys.exit(code)
 
 
+def raise_or_end_later(index: int, bad: int) -> None:
+    raise_if(index, bad)
+    time.sleep(0.5)
+
+
 def raise_or_sleep(index: int, bad: int) -> None:
     raise_if(index, bad)
     time.sleep(1000)

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import alarms
 import mp_spawn_targets as targets
 import pytest
 
@@ -123,6 +124,35 @@ def test_others_are_terminated(caplog: pytest.LogCaptureFixture) -> None:
     error = _failure(targets.raise_or_sleep, 0, n=3)
     assert error.error_index == 0
     assert caplog.text.count("via signal SIGTERM") == 2
+
+
+@pytest.mark.parametrize("grace_period", [1e10, float("inf")])
+def test_grace_period_may_be_endless(
+    grace_period: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    context: Any = mp.start_processes(
+        targets.raise_or_end_later, (0,), nprocs=2, join=False, start_method="fork"
+    )
+    with pytest.raises(mp.ProcessRaisedException, match="from process 0"):
+        _joined(context, grace_period)
+    assert [process.exitcode for process in context.processes] == [1, 0]
+    assert not caplog.text
+
+
+@pytest.mark.check
+def test_interrupted_join_keeps_the_failure() -> None:
+    context: Any = mp.start_processes(
+        targets.raise_or_sleep, (1,), nprocs=2, join=False, start_method="fork"
+    )
+    with alarms.comes(0.5, RuntimeError("of the program")), pytest.raises(RuntimeError):
+        _joined(context, WAIT_S)
+    with pytest.raises(mp.ProcessRaisedException, match="from process 1"):
+        _joined(context)
+
+
+def test_negative_number_of_processes() -> None:
+    with pytest.raises(ValueError, match="nprocs must not be negative, got -1"):
+        mp.spawn(targets.write_index, nprocs=-1)
 
 
 def test_grace_period_lets_others_end_by_themselves(caplog: pytest.LogCaptureFixture) -> None:
