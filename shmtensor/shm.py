@@ -13,11 +13,14 @@ warning says what and why.
 from __future__ import annotations
 
 import errno
+import operator
 import os
+import threading
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, NoReturn, SupportsIndex
 
 from shmtensor._boundary import sharing as _sharing
 from shmtensor.errors import ShmTensorWarning
@@ -41,10 +44,17 @@ def _reason(code: int) -> str:
     return f"{os.strerror(code)} ({errno.errorcode.get(code, code)})"
 
 
+class _Before(threading.local):
+    """The numbers of the placements that the calling thread left, the last one at the end."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+
 class Arena:
     """A placement of shared memory for ``with`` blocks, which may nest and repeat.
 
-    `arena` makes it.
+    `arena` makes it. Several threads may be in blocks of one placement at a time.
 
     Attributes:
         huge_pages: Whether huge pages were requested and the kernel supports them.
@@ -70,7 +80,7 @@ class Arena:
         self._mode = mode
         plain = not huge_pages and mode == "any"
         self._number = 0 if plain else _sharing.open_placement(huge_pages, _MODES[mode], mask)
-        self._before: list[int] = []
+        self._before = _Before()
 
     def __enter__(self) -> Arena:
         if _sharing.get_strategy() == "file_descriptor":
@@ -79,7 +89,7 @@ class Arena:
                 ShmTensorWarning,
                 stacklevel=2,
             )
-        self._before.append(_sharing.use_placement(self._number))
+        self._before.numbers.append(_sharing.use_placement(self._number))
         return self
 
     def __exit__(
@@ -88,7 +98,10 @@ class Arena:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _sharing.use_placement(self._before.pop())
+        _sharing.use_placement(self._before.numbers.pop())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Arena is of its process and those that it forks: make it where it is used")
 
     def report(self) -> dict[str, object]:
         """Return what is used, what is missing, and what the kernel refused and why."""
@@ -106,20 +119,20 @@ class Arena:
         }
 
 
-def _nodes_of(node: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
+def _nodes_of(node: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int, ...]:
     if node is None:
         return ()
-    nodes = (node,) if isinstance(node, int) else tuple(node)
+    nodes = tuple(node) if isinstance(node, Iterable) else (node,)
     for n in nodes:
-        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < _MAX_NODES:
+        if not hasattr(n, "__index__") or isinstance(n, bool) or not 0 <= n < _MAX_NODES:
             raise ValueError(f"arena(): a NUMA node is a number below {_MAX_NODES}, got {n!r}")
-    return nodes
+    return tuple(dict.fromkeys(map(operator.index, nodes)))
 
 
 def arena(
     *,
     huge_pages: bool = False,
-    node: int | tuple[int, ...] | list[int] | None = None,
+    node: SupportsIndex | Iterable[SupportsIndex] | None = None,
     mode: Literal["bind", "preferred", "interleave"] = "bind",
     strict: bool = False,
 ) -> Arena:

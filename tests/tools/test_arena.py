@@ -9,11 +9,13 @@ import functools
 import gc
 import multiprocessing
 import os
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shmtensor as T
@@ -144,6 +146,7 @@ def test_missing_huge_pages_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     [
         ({"node": -1}, "a NUMA node is a number below 64, got -1"),
         ({"node": 64}, "got 64"),
+        ({"node": 1.5}, "got 1.5"),
         ({"node": [0, "1"]}, "got '1'"),
         ({"node": 0, "mode": "near"}, "mode must be bind, preferred or interleave, got 'near'"),
         ({"node": [0, 1], "mode": "preferred"}, "takes one node, got 2"),
@@ -152,3 +155,42 @@ def test_missing_huge_pages_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_placement_that_cannot_be_is_an_error(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         shm.arena(**arguments)
+
+
+# --- several threads, several numbers ---
+
+
+@pytest.mark.check
+@_in_a_child
+def test_threads_in_blocks_of_one_placement_leave_to_where_they_were() -> None:
+    placed, seen = shm.arena(huge_pages=True), []
+    inner = shm.arena()
+    turns = threading.Barrier(2)
+
+    def other() -> None:
+        with inner:
+            turns.wait()
+            turns.wait()
+        seen.append(sharing.use_placement(0))
+
+    thread = threading.Thread(target=other)
+    with placed:
+        with inner:
+            thread.start()
+            turns.wait()
+        assert sharing.use_placement(placed._number) == placed._number
+        turns.wait()
+        thread.join()
+    assert seen == [0]
+
+
+@_in_a_child
+def test_nodes_may_be_repeated_and_numbers_of_any_library() -> None:
+    first = shm.arena(node=0).report()
+    for same in ([0, 0], np.int64(0), np.zeros(2, dtype=np.int32), iter((0, 0, 0))):
+        assert shm.arena(node=same).report() == first  # type: ignore[arg-type]
+
+
+def test_placement_does_not_leave_its_process() -> None:
+    with pytest.raises(TypeError, match="an Arena is of its process"):
+        pickle.dumps(shm.arena())
