@@ -101,7 +101,9 @@ class Arena:
         _sharing.use_placement(self._before.numbers.pop())
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an Arena is of its process and those that it forks: make it where it is used")
+        raise TypeError(
+            "an Arena is of its process and those that it forks: make it where it is used"
+        )
 
     def report(self) -> dict[str, object]:
         """Return what is used, what is missing, and what the kernel refused and why."""

@@ -127,9 +127,7 @@ def test_others_are_terminated(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("grace_period", [1e10, float("inf")])
-def test_grace_period_may_be_endless(
-    grace_period: float, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_grace_period_may_be_endless(grace_period: float, caplog: pytest.LogCaptureFixture) -> None:
     context: Any = mp.start_processes(
         targets.raise_or_end_later, (0,), nprocs=2, join=False, start_method="fork"
     )
