@@ -69,18 +69,29 @@ class Inspector:
     """
 
     def __init__(self, address: str = "", owner: int | None = None, session: int = 0) -> None:
-        self._place = place_for("shmt_inspector *", lib.shmt_inspector_clear)
+        place = place_for("shmt_inspector *", lib.shmt_inspector_clear)
         if address:
             of = os.geteuid() if owner is None else owner
-            check(lib.shmt_inspector_open(address.encode(), of, self._place))
+            check(lib.shmt_inspector_open(address.encode(), of, place))
         else:
-            check(lib.shmt_inspector_open_members(session, self._place))
-        self._pointer = self._place[0]
+            check(lib.shmt_inspector_open_members(session, place))
+        self._place: Any = place
         self._clients = ffi.new("shmt_client_view[]", _MAX_CLIENTS)
 
     def close(self) -> None:
-        """Close the session's files. Nothing else may be called afterwards."""
-        ffi.release(self._place)
+        """Close the session's files, once no other thread is in a call any more."""
+        self._place = None
+
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call a function of the inspector.
+
+        Raises:
+            ValueError: The session was closed here.
+        """
+        place = self._place  # which keeps the files open if another thread closes this meanwhile
+        if place is None:
+            raise ValueError("the session is closed")
+        return function(place[0], *arguments)
 
     def manager(self) -> dict[str, int]:
         """Return the counters of the manager.
@@ -89,42 +100,42 @@ class Inspector:
             ManagerError: It does not answer.
         """
         out = ffi.new("shmt_manager_view *")
-        check(lib.shmt_inspector_manager(self._pointer, out))
+        check(self._call(lib.shmt_inspector_manager, out))
         return _fields(out[0])
 
     def trim(self) -> int:
         """Return idle memory to the kernel. Returns the bytes that the arena still occupies."""
         out = ffi.new("uint64_t *")
-        check(lib.shmt_inspector_trim(self._pointer, out))
+        check(self._call(lib.shmt_inspector_trim, out))
         return int(out[0])
 
     def gc(self, age_ms: int) -> int:
         """End the leases of messages older than *age_ms* milliseconds. Returns how many."""
         out = ffi.new("uint64_t *")
-        check(lib.shmt_inspector_gc(self._pointer, age_ms, out))
+        check(self._call(lib.shmt_inspector_gc, age_ms, out))
         return int(out[0])
 
     def count(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Count the blocks; return the fields of the session, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
-        check(lib.shmt_inspector_count(self._pointer, session, self._clients, _MAX_CLIENTS, n))
+        check(self._call(lib.shmt_inspector_count, session, self._clients, _MAX_CLIENTS, n))
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
     def queue(self, block: int) -> dict[str, int] | None:
         """Return the fields of the queue in a block; None: there is none any more."""
         out = ffi.new("shmt_queue_view *")
-        return _fields(out[0]) if lib.shmt_inspector_queue(self._pointer, block, out) else None
+        return _fields(out[0]) if self._call(lib.shmt_inspector_queue, block, out) else None
 
     def topic(self, block: int) -> dict[str, int] | None:
         """Return the fields of the topic whose table is in a block; None: there is none."""
         out = ffi.new("shmt_topic_view *")
-        return _fields(out[0]) if lib.shmt_inspector_topic(self._pointer, block, out) else None
+        return _fields(out[0]) if self._call(lib.shmt_inspector_topic, block, out) else None
 
     def name(self, name: str) -> tuple[dict[str, Any], tuple[int, ...]] | None:
         """Return the fields of a published name, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")
-        if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
+        if not self._call(lib.shmt_inspector_name, name.encode(), out):
             return None
         return _name_fields(out[0]), self._blocks_of_name(out)
 
@@ -133,7 +144,7 @@ class Inspector:
         out, name = ffi.new("shmt_name_view *"), ffi.new("char[]", _NAME_BYTES + 1)
         following = 0
         while True:
-            following = lib.shmt_inspector_next_name(self._pointer, following, out, name)
+            following = self._call(lib.shmt_inspector_next_name, following, out, name)
             if following == 0:
                 return
             yield text(name), _name_fields(out[0]), self._blocks_of_name(out)
@@ -142,7 +153,7 @@ class Inspector:
         capacity = 0
         while True:
             numbers = ffi.new("uint32_t[]", capacity)
-            n = lib.shmt_inspector_name_blocks(self._pointer, view, numbers, capacity)
+            n = self._call(lib.shmt_inspector_name_blocks, view, numbers, capacity)
             if n <= capacity:
                 return tuple(int(numbers[i]) for i in range(n))
             capacity = n
@@ -152,7 +163,7 @@ class Inspector:
         rows = ffi.new("shmt_block_view[]", _BATCH)
         following = ffi.new("uint32_t *", 0)
         while True:
-            n = lib.shmt_inspector_blocks(self._pointer, following[0], rows, _BATCH, following)
+            n = self._call(lib.shmt_inspector_blocks, following[0], rows, _BATCH, following)
             for i in range(n):
                 row = rows[i]
                 holders = tuple(
@@ -175,7 +186,7 @@ class Inspector:
         records = np.frombuffer(ffi.buffer(rows), _RECORD)
         following = ffi.new("uint32_t *", 0)
         while True:
-            n = lib.shmt_inspector_blocks(self._pointer, following[0], rows, _BATCH, following)
+            n = self._call(lib.shmt_inspector_blocks, following[0], rows, _BATCH, following)
             yield records[:n]
             if following[0] == 0:
                 return

@@ -211,7 +211,7 @@ class ProcessContext:
         return not self.sentinels
 
     def _take_ended(self, timeout: float | None) -> None:
-        """Wait for processes that end. Forget those that ended well, up to the first that failed."""
+        """Wait for processes that end, and forget those that ended well, up to one that failed."""
         limit = None if timeout is None else min(timeout, LONGEST_S)
         ready: Any = multiprocessing.connection.wait(list(self.sentinels), timeout=limit)
         for sentinel in ready:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,7 +15,7 @@ import shmtensor as T
 from shmtensor._boundary import sharing
 from shmtensor._boundary.inspect import Inspector
 from shmtensor.errors import ManagerError
-from shmtensor.inspect.sessions import set_bits
+from shmtensor.inspect.sessions import Session, current, set_bits
 
 
 @pytest.fixture
@@ -141,3 +143,51 @@ def test_current_opens_the_session_of_this_process() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("this process has shared no tensor yet: ")
+
+
+@pytest.mark.check
+def test_session_that_was_closed_says_so() -> None:
+    kept = T.zeros(3, shared=True)
+    session = current()
+    queues = session.queues()
+    session.close()
+    session.close()
+    calls: list[Callable[[], object]] = [
+        session.snapshot,
+        lambda: list(session.blocks()),
+        lambda: list(session.block_batches()),
+        lambda: list(queues),
+        session.names,
+        session.topics,
+        session.servers,
+        session.events,
+        session.names_of_queues,
+        lambda: session.published("a"),
+        session.manager_pid,
+        session.trim,
+        lambda: session.gc(0),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="the session is closed"):
+            call()
+    del kept
+
+
+def test_session_may_be_closed_while_another_thread_looks() -> None:
+    ends: list[str] = []
+
+    def look(session: Session) -> None:
+        try:
+            while True:
+                session.snapshot()
+        except ValueError as error:
+            ends.append(str(error))
+
+    for _ in range(10):
+        session = current()
+        thread = threading.Thread(target=look, args=(session,))
+        thread.start()
+        time.sleep(0.01)
+        session.close()
+        thread.join()
+    assert ends == ["the session is closed"] * 10
