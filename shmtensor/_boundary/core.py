@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import Any
 
 from shmtensor import _C, errors
 from shmtensor._boundary import _install as _install  # completes _C
 from shmtensor._generated.errors import STATUSES
 
-__all__ = ["address_of", "check", "error_from", "ffi", "lib", "place_for", "pointer_to", "text"]
+__all__ = [
+    "address_of",
+    "c_text",
+    "check",
+    "error_from",
+    "ffi",
+    "lib",
+    "place_for",
+    "pointer_to",
+    "text",
+]
 
 ffi: Any = _C.ffi
 lib: Any = _C.lib
@@ -71,6 +81,14 @@ def place_for(kind: str, clear: Any) -> Any:
     return ffi.gc(ffi.new(f"{kind} *"), clear)
 
 
-def c_path(path: str) -> bytes:
-    """Return a file name as the system takes it."""
-    return path.encode(sys.getfilesystemencoding(), "surrogateescape")
+def c_text(name: str | bytes) -> bytes:
+    """Return a name or path as C takes it.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It has a zero byte; C would read what is before that.
+    """
+    found = os.fsencode(name)
+    if b"\0" in found:
+        raise ValueError(f"a name or path must not contain a zero byte, got {name!r}")
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shmtensor._boundary.core import check, ffi, lib, place_for, text
+from shmtensor._boundary.core import c_text, check, ffi, lib, place_for, text
 from shmtensor._boundary.service import kind_of_name
 
 __all__ = ["Inspector"]
@@ -72,7 +72,7 @@ class Inspector:
         place = place_for("shmt_inspector *", lib.shmt_inspector_clear)
         if address:
             of = os.geteuid() if owner is None else owner
-            check(lib.shmt_inspector_open(address.encode(), of, place))
+            check(lib.shmt_inspector_open(c_text(address), of, place))
         else:
             check(lib.shmt_inspector_open_members(session, place))
         self._place: Any = place
@@ -135,7 +135,7 @@ class Inspector:
     def name(self, name: str) -> tuple[dict[str, Any], tuple[int, ...]] | None:
         """Return the fields of a published name, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")
-        if not self._call(lib.shmt_inspector_name, name.encode(), out):
+        if not self._call(lib.shmt_inspector_name, c_text(name), out):
             return None
         return _name_fields(out[0]), self._blocks_of_name(out)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from shmtensor import _C
-from shmtensor._boundary.core import check, ffi, lib, pointer_to
+from shmtensor._boundary.core import c_text, check, ffi, lib, pointer_to
 from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError
 
@@ -165,15 +165,12 @@ def import_filename(manager: bytes, handle: bytes, nbytes: int) -> StorageRef:
 
     Raises:
         HandleError: The name is forged, or its block was freed.
+        ValueError: One of them has a zero byte.
     """
     ref = StorageRef()
-    if isinstance(manager, str):
-        manager = manager.encode()
-    if isinstance(handle, str):
-        handle = handle.encode()
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
-    check(lib.shmt_storage_import_name(manager, handle, nbytes, ref.place))
+    check(lib.shmt_storage_import_name(c_text(manager), c_text(handle), nbytes, ref.place))
     return ref.filled()
 
 

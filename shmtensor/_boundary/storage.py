@@ -13,7 +13,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._boundary.core import (
     address_of,
-    c_path,
+    c_text,
     check,
     ffi,
     lib,
@@ -160,7 +160,7 @@ def map_file(path: str, size: int, flags: int, same_fd: int = -1) -> StorageRef:
         MemoryError: The disk is full, or the address space.
     """
     ref = StorageRef()
-    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, same_fd, ref.place))
+    check(lib.shmt_storage_map_file(c_text(path), _check_size(size), flags, same_fd, ref.place))
     return ref.filled()
 
 

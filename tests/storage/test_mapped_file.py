@@ -96,3 +96,19 @@ def test_from_file_refuses_what_it_cannot_map(tmp_path: Path) -> None:
         shmtensor.from_file(3, True, 1)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError, match="meta"):
         shmtensor.from_file(path, True, 1, device="meta")
+
+
+@pytest.mark.check
+def test_a_path_is_never_cut_and_may_be_bytes(tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    for function in (shmtensor.from_file, UntypedStorage.from_file):
+        with pytest.raises(ValueError, match="must not contain a zero byte"):
+            function(f"{path}\0more", True, 8)
+    assert not list(tmp_path.iterdir())
+    storage = UntypedStorage.from_file(path.encode(), True, 8)  # type: ignore[arg-type]
+    assert storage.filename == path
+    shared = UntypedStorage(8)
+    manager, handle, size = shared._share_filename_()
+    with pytest.raises(ValueError, match="must not contain a zero byte"):
+        UntypedStorage._new_shared_filename(manager, handle + b"\0more", size)
+    UntypedStorage._new_shared_filename(manager, handle, size)

@@ -191,3 +191,11 @@ def test_session_may_be_closed_while_another_thread_looks() -> None:
         session.close()
         thread.join()
     assert ends == ["the session is closed"] * 10
+
+
+def test_names_are_never_cut(inspector: Inspector) -> None:
+    address = os.environ["SHMTENSOR_MANAGER"].removeprefix("@")
+    with pytest.raises(ValueError, match="must not contain a zero byte"):
+        Session(address + "\0more")
+    with current() as session, pytest.raises(ValueError, match="must not contain a zero byte"):
+        session.published("name\0more")
