@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from shmtensor import _C
 from shmtensor import storage as _storage
@@ -254,6 +254,9 @@ class StorageWeakRef:
         made.cdata = cdata
         made._free_weak_ref = _storage.UntypedStorage._free_weak_ref
         return made
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a StorageWeakRef is of one process, and counted: make another")
 
     def expired(self) -> bool:
         """Whether the storage was freed."""

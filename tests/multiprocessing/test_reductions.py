@@ -6,6 +6,8 @@ Not covered: memory and aliasing of plain tensors (test_messages).
 from __future__ import annotations
 
 import concurrent.futures
+import copy
+import gc
 import io
 import multiprocessing as standard
 import pickle
@@ -342,3 +344,16 @@ def test_storage_from_cache_is_the_live_one(tmp_path: Any) -> None:
     assert reductions.storage_from_cache(st.UntypedStorage, key) is storage
     del storage
     assert reductions.storage_from_cache(st.UntypedStorage, key) is None
+
+
+@pytest.mark.check
+def test_weak_reference_is_counted_once() -> None:
+    storage = st.UntypedStorage(8)
+    ref = reductions.StorageWeakRef(storage)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a StorageWeakRef is of one process"):
+            copied(ref)
+    gc.collect()
+    assert not ref.expired()
+    del storage
+    assert ref.expired()
