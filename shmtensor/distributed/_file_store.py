@@ -54,7 +54,7 @@ class FileStore(Store):
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__()
-        self.path = str(file_name)
+        self.path = os.fsdecode(file_name)
         self.world_size = world_size
         self._log = _Log(self.path)
         self._log.apply(Op.ADD, [_USERS, number_field(1)])

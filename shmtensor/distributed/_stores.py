@@ -6,9 +6,10 @@ Source:
 
 from __future__ import annotations
 
+import operator
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from shmtensor._core._fork_locks import free_in_child
@@ -27,6 +28,12 @@ def _bytes(value: str | bytes, what: str) -> bytes:
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     raise TypeError(f"{what} of a store must be text or bytes, got {type(value).__name__}")
+
+
+def _all_bytes(texts: Iterable[str | bytes], what: str) -> list[bytes]:
+    if isinstance(texts, str | bytes):  # each letter would be one
+        raise TypeError(f"expected several, each {what} of a store, got the one text {texts!r}")
+    return [_bytes(text, what) for text in texts]
 
 
 class Store(ABC):
@@ -80,7 +87,8 @@ class Store(ABC):
         """Add to the number that a key has (0: none) and return the sum.
 
         Raises:
-            ValueError: The value is not a number, or the sum does not fit 64 bits.
+            ValueError: The value is not a number, or *amount* or the sum does not fit 64 bits.
+            TypeError: *amount* is not an integer.
         """
         return number_of(self._request(Op.ADD, _bytes(key, "a key"), number_field(amount))[0])
 
@@ -99,11 +107,11 @@ class Store(ABC):
         Raises:
             DistStoreError: They were not set in time.
         """
-        self._request(Op.WAIT, *(_bytes(key, "a key") for key in keys), timeout=timeout)
+        self._request(Op.WAIT, *_all_bytes(keys, "a key"), timeout=timeout)
 
     def check(self, keys: Sequence[str]) -> bool:
         """Return whether all keys are set."""
-        return bool(number_of(self._request(Op.CHECK, *(_bytes(k, "a key") for k in keys))[0]))
+        return bool(number_of(self._request(Op.CHECK, *_all_bytes(keys, "a key"))[0]))
 
     def delete_key(self, key: str) -> bool:
         """Remove a key; return whether it was there."""
@@ -123,6 +131,7 @@ class Store(ABC):
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """Wait until several keys are set, and return their values."""
+        _all_bytes(keys, "a key")
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
@@ -130,9 +139,11 @@ class Store(ABC):
 
         Raises:
             ValueError: There are not as many values as keys.
+            TypeError: One of them is no text. Nothing is set.
         """
         if len(keys) != len(values):
             raise ValueError(f"multi_set(): {len(keys)} keys and {len(values)} values")
+        _all_bytes(keys, "a key"), _all_bytes(values, "a value")
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
@@ -163,7 +174,8 @@ class Store(ABC):
         Raises:
             DistStoreError: They have not come in time.
         """
-        if self.add(f"{key}/count", 1) >= world_size:
+        size = operator.index(world_size)  # before others can see this one
+        if self.add(f"{key}/count", 1) >= size:
             self.set(f"{key}/all", b"1")
         self.wait([f"{key}/all"], timeout)
 

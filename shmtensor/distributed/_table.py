@@ -14,6 +14,7 @@ then     each field: 4 bytes of length, and that many bytes
 from __future__ import annotations
 
 import enum
+import operator
 import struct
 from collections import deque
 
@@ -112,8 +113,16 @@ def unpack(message: bytes, max_fields: int = MAX_MESSAGE) -> tuple[int, list[byt
 
 
 def number_field(value: int) -> bytes:
-    """Return a number as a field."""
-    return _NUMBER.pack(value)
+    """Return a number as a field.
+
+    Raises:
+        TypeError: It is not an integer.
+        ValueError: It does not fit 64 bits.
+    """
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"a number of a store has 64 bits, got {number}")
+    return _NUMBER.pack(number)
 
 
 def number_of(field: bytes) -> int:

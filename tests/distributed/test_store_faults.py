@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import alarms
+import numpy as np
 import pytest
 
 from shmtensor import distributed as dist
@@ -255,6 +256,51 @@ def test_a_child_uses_its_copy_of_a_store_in_memory() -> None:
     assert store.get("k") == b"v"
     for fd in (reader, writer, reader_2, writer_2):
         os.close(fd)
+
+
+# --- what no store takes -----------------------------------------------------------------------
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_text_is_no_list_of_keys(kind: str, tmp_path: Path) -> None:
+    store = make(kind, tmp_path)
+    store.set("a", b"1")
+    store.set("b", b"2")
+    calls: list[Callable[[], object]] = [
+        lambda: store.wait("ab"),
+        lambda: store.check("ab"),
+        lambda: store.multi_get("ab"),
+        lambda: store.multi_set("ab", ["3", "4"]),
+        lambda: store.multi_set(["a", "b"], "34"),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"got the one text '(ab|34)'"):
+            call()
+    assert store.multi_get(["a", "b"]) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_store_refuses_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    store = make(kind, tmp_path)
+    before = store.num_keys()
+    with pytest.raises(TypeError, match="a value of a store must be text or bytes, got int"):
+        store.multi_set(["a", "b"], ["1", 2])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="integer"):
+        store.barrier("a", "2")  # type: ignore[arg-type]
+    for wrong in ("1", 1.5, None):
+        with pytest.raises(TypeError, match="integer"):
+            store.add("a", wrong)  # type: ignore[arg-type]
+    for number in (2**63, -(2**63) - 1, 2**80):
+        with pytest.raises(ValueError, match=f"64 bits, got {number}"):
+            store.add("a", number)
+    assert store.num_keys() == before
+    assert store.add("a", np.int64(2**62)) == 2**62
+
+
+def test_the_path_of_a_file_may_be_bytes(tmp_path: Path) -> None:
+    store = dist.FileStore(os.fsencode(tmp_path / "store"), 1)  # type: ignore[arg-type]
+    assert store.path == str(tmp_path / "store")
 
 
 # --- what a signal's handler raises ------------------------------------------------------------
