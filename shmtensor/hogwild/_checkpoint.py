@@ -84,4 +84,7 @@ def read(folder: Path) -> Checkpoint | None:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(fields, dict) or fields.pop("kind", None) != _KIND:
         raise ValueError(f"{path} is not a checkpoint of hogwild.run()")
-    return Checkpoint(**fields)
+    try:
+        return Checkpoint(**fields)
+    except TypeError as error:  # a field is missing, or is none
+        raise ValueError(f"{path} is not a checkpoint of hogwild.run(): {error}") from None

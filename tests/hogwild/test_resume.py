@@ -16,6 +16,7 @@ from mp_scripts import users_of
 
 import shmtensor as st
 from shmtensor import hogwild
+from shmtensor.hogwild import _checkpoint
 
 #: Prints its session and process ids, and trains until it is killed.
 _PROGRAM = """
@@ -204,6 +205,11 @@ def test_files_that_are_no_checkpoints_are_refused(content: bytes, tmp_path: Pat
 
 
 def test_other_files_of_ours_are_refused(tmp_path: Path) -> None:
+    kind = {"kind": _checkpoint._KIND}
+    for fields in (kind, {**kind, "more": 1}):
+        st.save(fields, tmp_path / "checkpoint.pt")
+        with pytest.raises(ValueError, match="not a checkpoint of hogwild"):
+            _again(tmp_path, steps=20)
     st.save({"weight": st.ones(2)}, tmp_path / "checkpoint.pt")
     with pytest.raises(ValueError, match="not a checkpoint of hogwild"):
         _again(tmp_path, steps=2)
