@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shmtensor as st
@@ -99,6 +100,13 @@ def test_random_sampler_refuses(kwargs: Any, kind: type[Exception], text: str) -
         RandomSampler(TEN, **kwargs)
     with pytest.raises(ValueError, match="num_samples=0"):
         RandomSampler([])
+
+
+def test_counts_may_be_integers_of_numpy() -> None:
+    two = np.int64(2)
+    assert list(BatchSampler(range(3), two, False)) == [[0, 1], [2]]  # type: ignore[arg-type]
+    assert len(list(RandomSampler(TEN, num_samples=two))) == 2  # type: ignore[arg-type]
+    assert len(list(WeightedRandomSampler([1.0, 1.0], two))) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.check

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
+from numbers import Integral
 from typing import Any, Generic, TypeVar
 
 from shmtensor import _C
@@ -28,7 +29,7 @@ _AT_ONCE = 32
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and value > 0
+    return isinstance(value, Integral) and value > 0
 
 
 class Sampler(Generic[_T_co]):
