@@ -35,6 +35,7 @@ class Channel:
         sender: Gives the worker tasks.
         worker_end: For the worker. Call `close_worker_end` when the worker has its copy.
         is_at_end: The worker has closed its end.
+        is_unreadable: It announced a message for which there is no memory; nothing more is read.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Channel:
         self._head = bytearray()
         self._body: bytearray | None = None
         self._n_body = 0
-        self.is_at_end = False
+        self.is_at_end = self.is_unreadable = False
         _open.add(self)
 
     def fileno(self) -> int:
@@ -68,7 +69,7 @@ class Channel:
     def receive(self) -> list[bytearray]:
         """Read what has arrived, and return the messages that are complete, perhaps none."""
         messages: list[bytearray] = []
-        while not self.is_at_end:
+        while not self.is_at_end and not self.is_unreadable:
             try:
                 if self._body is None:
                     data = os.read(self._socket.fileno(), _CHUNK_BYTES)
@@ -102,7 +103,11 @@ class Channel:
             rest = self._head[n_head : n_head + n]
             del self._head[: n_head + n]
             if len(rest) < n:
-                self._body = bytearray(n)
+                try:
+                    self._body = bytearray(n)
+                except (MemoryError, OverflowError):
+                    self.is_unreadable = True
+                    return
                 self._body[: len(rest)] = rest
                 self._n_body = len(rest)
                 return

@@ -25,6 +25,7 @@ import contextlib
 import os
 import queue
 import selectors
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -105,7 +106,8 @@ class _Worker:
 
     def _wanted_events(self) -> int:
         wanted = selectors.EVENT_WRITE if self.channel.sender.has_unsent else 0
-        return wanted if self.channel.is_at_end else wanted | selectors.EVENT_READ
+        is_read = not self.channel.is_at_end and not self.channel.is_unreadable
+        return wanted | selectors.EVENT_READ if is_read else wanted
 
     def needs_watch(self) -> bool:
         """Whether the selector must be updated by `watch`."""
@@ -558,6 +560,9 @@ class PoolWorkers:
                     self._dispatch()
             if task is not None:
                 self._finish(*task, _worker.read_result(message))
+        if worker.channel.is_unreadable:
+            # It would wait for ever to be read. Its task fails when it has ended.
+            worker.child.send_signal(signal.SIGKILL)
 
     # --- the end ------------------------------------------------------------------------------
 

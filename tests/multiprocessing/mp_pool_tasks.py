@@ -39,15 +39,23 @@ def die_of(is_deadly: bool) -> bool:
     return is_deadly
 
 
-def die_while_sending() -> None:
-    """Die with the first half of a result in the connection."""
+def _write_as_result(data: bytes) -> None:
     worker = inspect.currentframe()
     while worker is not None and "connection" not in worker.f_locals:
         worker = worker.f_back
     assert worker is not None
-    connection = worker.f_locals["connection"]
-    os.write(connection.fileno(), struct.pack("!i", 1000) + b"x" * 500)
+    os.write(worker.f_locals["connection"].fileno(), data)
+
+
+def die_while_sending() -> None:
+    """Die with the first half of a result in the connection."""
+    _write_as_result(struct.pack("!i", 1000) + b"x" * 500)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def announce(nbytes: int) -> None:
+    """Begin a result of so many bytes."""
+    _write_as_result(struct.pack("!iQ", -1, nbytes))
 
 
 def refuse() -> None:

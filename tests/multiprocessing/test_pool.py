@@ -170,6 +170,13 @@ def test_worker_killed_inside_a_large_result_fails_its_task(pool: Pool) -> None:
     assert pool.apply_async(tasks.square, (3,)).get(WAIT_S) == 9
 
 
+@pytest.mark.parametrize("nbytes", [2**62, 2**64 - 1])
+def test_result_for_which_there_is_no_memory_fails_its_task(nbytes: int, pool: Pool) -> None:
+    with pytest.raises(WorkerLostError):
+        pool.apply_async(tasks.announce, (nbytes,)).get(WAIT_S)
+    assert pool.map_async(tasks.same, [1, 2, 3]).get(WAIT_S) == [1, 2, 3]
+
+
 def test_initializer_that_always_fails_breaks_the_pool(capfd: Any) -> None:
     with mp.get_context("fork").Pool(2, initializer=tasks.refuse) as pool:
         with pytest.raises(BrokenPoolError, match="in a row ended before they were ready"):
