@@ -114,7 +114,7 @@ class Shards:
             epoch, begin = epoch + 1, 0
 
     def _order(self, epoch: int) -> Any:
-        generator = shmtensor.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        generator = shmtensor.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**64)
         return shmtensor.randperm(len(self._dataset), generator=generator)
 
     def _batch(self, chosen: Any) -> Any:

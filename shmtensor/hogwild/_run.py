@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import SupportsFloat, TypeVar
+from typing import SupportsFloat, SupportsIndex, TypeVar
 
 from shmtensor import Tensor, multiprocessing, nn, optim
 from shmtensor.errors import ShmTensorWarning
@@ -106,7 +107,7 @@ def run(
 
     Raises:
         ValueError: An argument is out of its range, or the checkpoint is of another run.
-        TypeError: *data* is none of the above, or *make_model* is a module.
+        TypeError: *data* is none of the above, *make_model* is a module, or a number is none.
         KeyboardInterrupt: Ctrl-C; a checkpoint is in *folder* then, and the text says so.
         RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died; the
             nodes could not begin.
@@ -116,6 +117,10 @@ def run(
         Niu, Recht, Re, Wright, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
         descent", 2011.
     """
+    workers, batch_size, seed = (
+        _integer(name, value)
+        for name, value in (("workers", workers), ("batch_size", batch_size), ("seed", seed))
+    )
     _check(workers, batch_size, epochs, steps, seconds, on_failure, view)
     if isinstance(make_model, nn.Module):
         raise TypeError(
@@ -161,6 +166,12 @@ def run(
         return result
     finally:
         parent.end()
+
+
+def _integer(name: str, value: SupportsIndex) -> int:
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"hogwild.run(): {name} must be an integer, got {value!r}")
+    return operator.index(value)
 
 
 def _check(

@@ -68,7 +68,8 @@ class Worker(Generic[ModelT_co]):
         self.model = job.model
         self.optimizer = job.optimizers[rank]
         self.step = int(job.board.columns["steps"][rank])
-        self.seed = job.seed * 1_000_003 + rank + self.step * 7_919 + job.node * 15_485_863
+        seed = job.seed * 1_000_003 + rank + self.step * 7_919 + job.node * 15_485_863
+        self.seed = seed % 2**64
 
     def update(self) -> contextlib.AbstractContextManager[None]:
         """Change shared parameters without `Worker.optimizer`, inside this context.

@@ -16,6 +16,7 @@ from typing import Any
 
 import alarms
 import hogwild_cases as cases
+import numpy as np
 import pytest
 import waiting
 
@@ -222,6 +223,18 @@ def test_views_show_workers(view: str, capsys: Any) -> None:
 def test_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         run(**options)
+
+
+@pytest.mark.parametrize("name", ["workers", "batch_size", "seed"])
+def test_numbers_that_are_no_integers_are_refused_at_once(name: str) -> None:
+    for wrong in (1.5, float("nan"), "1"):
+        with pytest.raises(TypeError, match=f"{name} must be an integer, got {wrong!r}"):
+            run(**{name: wrong})
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), -3, 2**70])
+def test_seeds_may_be_any_integers(seed: Any) -> None:
+    assert run(seed=seed, workers=np.int64(1), batch_size=np.int32(8), steps=2).steps == 2
 
 
 def test_refused_data_and_no_end() -> None:
