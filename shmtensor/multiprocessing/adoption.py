@@ -210,6 +210,8 @@ def numpy_empty(
     n_bytes = wanted.itemsize
     for size in sizes:
         n_bytes *= size
+    if n_bytes >= 1 << 62:
+        raise MemoryError(f"numpy_empty(): there are no {n_bytes} bytes, for sizes {sizes}")
     memory = _C.empty(n_bytes, dtype=_C.uint8, shared=True)
     array: NDArray[Any] = np.ndarray(sizes, wanted, memory.numpy())
     return array

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, cast
 
 from shmtensor import _C
@@ -80,8 +82,8 @@ class TypedStorage(Conversions):
                 f"TypedStorage() takes nothing, a size or a sequence, got {len(args)} values"
             )
         self._dtype = _C.get_default_dtype() if dtype is None else dtype
-        values = args[0] if args and not isinstance(args[0], int) else None
-        size = len(values) if values is not None else (args[0] if args else 0)
+        values = args[0] if args and not isinstance(args[0], Integral) else None
+        size = len(values) if values is not None else operator.index(args[0] if args else 0)
         if size < 0:
             raise RuntimeError(f"TypedStorage(): the size must not be negative, got {size}")
         self._untyped_storage = UntypedStorage(size * self._dtype.itemsize, device=device)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
@@ -77,8 +79,8 @@ class UntypedStorage(Conversions, Shared, StorageBase):
         if not args:
             return cls._own(_c.create(0, meta=is_meta))
         (source,) = args
-        if isinstance(source, int):
-            return cls._own(_c.create(source, meta=is_meta))
+        if isinstance(source, Integral):
+            return cls._own(_c.create(operator.index(source), meta=is_meta))
         try:
             raw = memoryview(source).cast("B")
         except TypeError:
@@ -227,7 +229,7 @@ class UntypedStorage(Conversions, Shared, StorageBase):
         if isinstance(index, slice):
             _c.fill(self._ref, *self._range(index), byte)
         else:
-            _c.fill(self._ref, self._index(index.__index__()), 1, byte)
+            _c.fill(self._ref, self._index(operator.index(index)), 1, byte)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())

@@ -304,3 +304,9 @@ def test_torch_tensors_are_lent(torch: Any) -> None:
     assert sent_and_received(mp.lend(eighth), None).dtype is torch.float8_e5m2
     with pytest.raises(BufferError, match=r"lend\(\): .* shmtensor.torch_empty"):
         sent_and_received(mp.lend(torch.ones(2)), None)
+
+
+@pytest.mark.parametrize("sizes", [2**62, (2**40, 2**40), 2**80])
+def test_more_than_there_can_be_is_a_memory_error(sizes: Any) -> None:
+    with pytest.raises(MemoryError):
+        st.numpy_empty(sizes)

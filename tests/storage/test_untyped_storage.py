@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 
+import numpy as np
 import pytest
 
 import shmtensor
@@ -29,6 +30,19 @@ def test_construct_from_buffer_copies() -> None:
     storage = UntypedStorage(source)
     source[0] = 0
     assert storage.tolist() == [97, 98, 99]
+
+
+def test_a_size_may_be_of_any_library() -> None:
+    assert UntypedStorage(np.int64(16)).nbytes() == 16
+    assert shmtensor.FloatStorage(np.int32(4)).nbytes() == 16
+    with pytest.raises(RuntimeError, match="the size must be between"):
+        shmtensor.FloatStorage(np.int64(1 << 62))
+
+
+@pytest.mark.parametrize("wrong", [1.0, "1", None, (1,)])
+def test_what_is_no_index_is_a_type_error(wrong: object) -> None:
+    with pytest.raises(TypeError):
+        UntypedStorage(2)[wrong] = 1
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 63])
