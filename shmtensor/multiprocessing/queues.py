@@ -300,6 +300,17 @@ def _is_of_the_object(error: Exception) -> bool:
     return is_reduction and package not in ("multiprocessing", "shmtensor")
 
 
+def is_of_message(error: BaseException) -> bool:
+    """Whether what `get` raised is a message's, or a signal handler's, and not the queue's own.
+
+    A message may raise `Empty` and EOFError too, when it is unpickled.
+    """
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_globals.get("__name__") != __name__
+
+
 class Queue(Generic[_T]):
     """A queue with or without a bound.
 
@@ -479,8 +490,9 @@ class Queue(Generic[_T]):
             self._check()
             try:
                 return self._ring[0.0]  # type: ignore[no-any-return]
-            except Empty:  # `contextlib.suppress` would be called after the message was taken
-                pass
+            except Empty as error:  # `contextlib.suppress` would be called after a message is taken
+                if is_of_message(error):
+                    raise
             await _readable(self._reader.fileno())
 
     # --- state ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import random
 import signal
 import time
@@ -13,6 +14,30 @@ import numpy as np
 
 import shmtensor as st
 from shmtensor.utils.data import Dataset, IterableDataset, get_worker_info
+
+
+class RaisesInTheParent:
+    """Raises an error when its parent unpickles it."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+        self.parent = os.getppid()
+
+    def __reduce__(self) -> Any:
+        return _raise_in, (self.parent, self.error)
+
+
+def _raise_in(pid: int, error: type[Exception]) -> None:
+    if os.getpid() == pid:
+        raise error("of the batch")
+
+
+def unreadable_by_eof(index: int) -> Any:
+    return RaisesInTheParent(EOFError) if index == 1 else index
+
+
+def unreadable_by_empty(index: int) -> Any:
+    return RaisesInTheParent(queue.Empty) if index == 1 else index
 
 
 def slowly(index: int) -> int:

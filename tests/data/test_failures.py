@@ -6,6 +6,7 @@ Not covered: a program that ends itself (test_endings).
 from __future__ import annotations
 
 import os
+import queue
 import signal
 from pathlib import Path
 from typing import Any
@@ -360,3 +361,21 @@ def test_an_alarm_while_a_batch_is_waited_for_costs_no_batch(error: type[Excepti
     with alarms.comes(0.2, error("of the program")), pytest.raises(error, match="of the program"):
         next(iterator)
     assert list(iterator) == [0, 1, 2, 3]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("function", [sets.unreadable_by_eof, sets.unreadable_by_empty])
+def test_a_batch_that_raises_as_a_queue_does_is_an_error(function: Any, in_order: bool) -> None:
+    loader = DataLoader(
+        sets.Calls(function, 3),
+        None,
+        num_workers=1,
+        multiprocessing_context="fork",
+        in_order=in_order,
+    )
+    iterator = iter(loader)
+    assert next(iterator) == 0
+    with pytest.raises((EOFError, queue.Empty), match="of the batch"):
+        next(iterator)
+    assert list(iterator) == [2]

@@ -173,6 +173,27 @@ def test_tasks_await_messages_and_room(start_child: Callable[..., Any]) -> None:
     there.put(None)
 
 
+class _RaisesEmpty:
+    def __reduce__(self) -> Any:
+        return _raise_empty, ()
+
+
+def _raise_empty() -> None:
+    raise Empty("of the message")
+
+
+def test_awaited_message_that_raises_empty_is_an_error() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many([_RaisesEmpty(), 1])
+
+    async def run() -> int:
+        with pytest.raises(Empty, match="of the message"):
+            await queue.aget()
+        return await queue.aget()
+
+    assert asyncio.run(asyncio.wait_for(run(), HANG_S)) == 1
+
+
 class _CountsPickling:
     n_pickled = 0
 

@@ -29,7 +29,7 @@ _AT_ONCE = 32
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and value > 0
+    return isinstance(value, Integral) and int(value) > 0
 
 
 class Sampler(Generic[_T_co]):

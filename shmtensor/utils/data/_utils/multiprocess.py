@@ -12,6 +12,7 @@ from typing import Any
 from shmtensor import multiprocessing
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._utils import ExceptionWrapper
+from shmtensor.multiprocessing.queues import is_of_message
 from shmtensor.utils.data._utils.fetch import not_an_end
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
 from shmtensor.utils.data._utils.loader_workers import LoaderWorkers
@@ -176,14 +177,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         while True:
             try:
                 epoch, _, data = self._group.results[worker].get(timeout=timeout)
-            except Empty:
-                return None
-            except EOFError as error:  # the worker has ended, or has not started yet
+            except Exception as error:
+                if isinstance(error, Empty | EOFError) and not is_of_message(error):
+                    if isinstance(error, EOFError):  # the worker has ended, or has not started yet
+                        time.sleep(min(timeout, 0.01))
+                    return None
                 raise_of_handler(error)
-                time.sleep(min(timeout, 0.01))
-                return None
-            except Exception as error:  # the message cannot be unpickled
-                raise_of_handler(error)
+                # The message cannot be unpickled.
                 is_stop = isinstance(error, StopIteration)
                 read = not_an_end("the unpickling of a batch") if is_stop else error
                 return worker, _Unreadable(read)
