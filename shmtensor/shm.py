@@ -126,7 +126,8 @@ def _nodes_of(node: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int
         return ()
     nodes = tuple(node) if isinstance(node, Iterable) else (node,)
     for n in nodes:
-        if not hasattr(n, "__index__") or isinstance(n, bool) or not 0 <= n < _MAX_NODES:
+        is_number = hasattr(n, "__index__") and not isinstance(n, bool)
+        if not is_number or not 0 <= operator.index(n) < _MAX_NODES:
             raise ValueError(f"arena(): a NUMA node is a number below {_MAX_NODES}, got {n!r}")
     return tuple(dict.fromkeys(map(operator.index, nodes)))
 
