@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -141,16 +141,13 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     name = os.fspath(path)
     folder, base = os.path.split(os.path.abspath(name))
-    fd, aside = tempfile.mkstemp(prefix=f".{base}.", dir=folder)
+    aside = os.path.join(folder, f".{base}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(fd, "wb") as file:
+        with open(aside, "xb") as file:  # with the rights of a file that any program makes here
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)
         os.replace(aside, name)
-    except BaseException:
-        os.unlink(aside)
-        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)

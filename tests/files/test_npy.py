@@ -296,3 +296,34 @@ def test_what_is_not_refused_is_read_as_numpy_reads_it(tmp_path: Path) -> None:
         assert array.shape == tuple(t.shape)
         assert array.tobytes() == t.contiguous().numpy().astype(array.dtype).tobytes()
     assert read > 20
+
+
+@pytest.mark.check
+def test_a_saved_file_has_the_rights_of_any_and_the_process_keeps_its_mask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            # For a moment without a mask, other threads would make files that all may write.
+            patch.setattr(os, "umask", None)
+            save_npy(tmp_path / "a.npy", T.ones(2))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.npy").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def test_an_interrupt_at_the_end_of_saving_leaves_one_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(source: str, target: str) -> None:
+        os.rename(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        with pytest.raises(KeyboardInterrupt):
+            save_npy(tmp_path / "a.npy", T.ones(2))
+    assert os.listdir(tmp_path) == ["a.npy"]
+    assert load_npy(tmp_path / "a.npy").tolist() == [1, 1]
