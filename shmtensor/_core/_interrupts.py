@@ -17,6 +17,11 @@ from typing import Any
 __all__ = ["Condition", "Event"]
 
 
+def _as_of_locks(timeout: float | None) -> float:
+    """Return a timeout as locks take it: -1 for ever, and no more than they can count."""
+    return -1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
+
+
 class Condition:
     """What `threading.Condition` is, with a ``with`` that is its lock's own and so one step.
 
@@ -41,7 +46,7 @@ class Condition:
         try:
             try:
                 self._lock.release()
-                is_notified = waiter.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+                is_notified = waiter.acquire(timeout=_as_of_locks(timeout))
             finally:
                 self._take_again()
         finally:  # an interrupt may have come in between
@@ -91,7 +96,7 @@ class Event:
         """Wait for `set`; False: it was not called, in *timeout* seconds."""
         if not self._is_set:
             try:
-                self._gate.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+                self._gate.acquire(timeout=_as_of_locks(timeout))
             finally:  # whoever waits as well
                 if self._is_set:
                     self._open()

@@ -428,6 +428,12 @@ def test_number_of_processes_is_an_integer(wrong: Any) -> None:
         Pool(wrong)
 
 
+@pytest.mark.parametrize("timeout", [1e300, float("inf")])
+def test_a_result_may_be_waited_for_without_end(timeout: float, pool: Pool) -> None:
+    assert pool.apply_async(tasks.same, (1,)).get(timeout) == 1
+    assert pool.imap(tasks.same, [1]).next(timeout) == 1
+
+
 def test_numbers_may_be_of_any_library() -> None:
     with mp.get_context("fork").Pool(np.int64(1), maxtasksperchild=np.int32(1)) as pool:
         first, second = (pool.apply_async(os.getpid).get(WAIT_S) for _ in range(2))
