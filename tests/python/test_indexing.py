@@ -253,6 +253,15 @@ def test_assignment_writes_where_numpy_writes(data: st.DataObject) -> None:
         ("a[np.array([True, False, True])]", [A.tolist()[0], A.tolist()[2]]),
         ("a[np.array([0, 2])]", [A.tolist()[0], A.tolist()[2]]),
         ("a[np.int64(1)]", A.tolist()[1]),
+        ("a[np.array(1)]", A.tolist()[1]),
+        ("a[np.array(True)].shape", [1, 3, 4]),
+        ("a[np.array(False), 0].shape", [0, 4]),
+        ("a[np.array([1, 0, 1], dtype=np.uint8)]", [A.tolist()[0], A.tolist()[2]]),
+        ("a[np.eye(3, 4, dtype=np.uint8)]", [0.0, 5.0, 10.0]),
+        ("a[np.array(1, dtype=np.uint8)].shape", [1, 3, 4]),
+        ("a[np.array(0, dtype=np.uint8), :, 0].shape", [0, 3]),
+        ("a[[np.array([0, 1]), np.array([2, 3])]]", [2.0, 7.0]),
+        ("a[[range(2), 0]]", [0.0, 4.0]),
         ("a[range(2)]", A.tolist()[:2]),
         ("a[[]].shape", [0, 4]),
         ("a[()]", A.tolist()),
@@ -267,6 +276,15 @@ def test_assignment_writes_where_numpy_writes(data: st.DataObject) -> None:
 def test_key_gives_torchs_result(expression: str, expected: Any) -> None:
     got = eval(expression, {"a": A, "z": T.tensor(5), "T": T, "np": np})
     assert (got.tolist() if isinstance(got, T.Tensor) else list(got)) == expected
+
+
+def test_array_of_one_integer_selects_a_view() -> None:
+    t = T.zeros(2, 3)
+    for key in (np.array(1), (np.array(1),), (np.array(1, dtype=np.int32), slice(None))):
+        assert t[key].data_ptr() == t[1].data_ptr()
+    assert t[np.array(1), np.array(2)].data_ptr() == t[1, 2].data_ptr()
+    t[np.array(1)][0] = 5
+    assert t.tolist() == [[0.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
 
 
 def test_assignment_broadcasts_and_drops_leading_ones() -> None:

@@ -69,30 +69,36 @@ void shmt__py_indexed_fini(shmt__py_indexed* x) {
 
 /* --- keys ------------------------------------------------------------------------------- */
 
+/* Do index tensors of this dtype mark elements, in place of naming them? */
+static bool is_mask(shmt_dtype dtype) { return dtype == SHMT_BOOL || dtype == SHMT_UINT8; }
+
+static int64_t dims_of_index(const shmt_tensor* t) { return is_mask(t->dtype) ? t->n_dims : 1; }
+
+/* Dimensions that a NumPy array uses up: as many as a tensor made of it. */
+static int64_t dims_of_array(PyObject* array) {
+  PyObject* dtype = PyObject_GetAttrString(array, "dtype");
+  PyObject* code = dtype ? PyObject_GetAttrString(dtype, "char") : NULL;
+  PyObject* ndim = PyObject_GetAttrString(array, "ndim");
+  int64_t n = 1;
+  if (code && PyUnicode_Check(code) && ndim && PyLong_Check(ndim) &&
+      (PyUnicode_CompareWithASCIIString(code, "?") == 0 ||
+       PyUnicode_CompareWithASCIIString(code, "B") == 0))
+    n = PyLong_AsLongLong(ndim);
+  Py_XDECREF(dtype);
+  Py_XDECREF(code);
+  Py_XDECREF(ndim);
+  PyErr_Clear();
+  return n;
+}
+
 /* Dimensions of the tensor that an item of the key uses up. */
 static int64_t dims_of(PyObject* item) {
-  if (shmt__py_is_tensor(item)) {
-    shmt_tensor* t = shmt__py_tensor(item);
-    return t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8 ? t->n_dims : 1;
-  }
+  if (shmt__py_is_tensor(item)) return dims_of_index(shmt__py_tensor(item));
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
   if (!PyLong_Check(item) && !PySlice_Check(item) &&
       shmt__py_numpy_scalar_kind(item) == SHMT_NUMPY_NONE &&
-      PyObject_HasAttrString(item, "dtype") && PyObject_HasAttrString(item, "ndim")) {
-    /* An array: a mask of several dims uses as many. */
-    PyObject* dtype = PyObject_GetAttrString(item, "dtype");
-    PyObject* kind = dtype ? PyObject_GetAttrString(dtype, "kind") : NULL;
-    PyObject* ndim = PyObject_GetAttrString(item, "ndim");
-    int64_t n = 1;
-    if (kind && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "b") == 0 && ndim &&
-        PyLong_Check(ndim))
-      n = PyLong_AsLongLong(ndim);
-    Py_XDECREF(dtype);
-    Py_XDECREF(kind);
-    Py_XDECREF(ndim);
-    PyErr_Clear();
-    return n;
-  }
+      PyObject_HasAttrString(item, "dtype") && PyObject_HasAttrString(item, "ndim"))
+    return dims_of_array(item);
   return 1;
 }
 
@@ -103,8 +109,8 @@ static bool is_index_tuple(PyObject* key) {
   if (n >= 32) return false; /* as NumPy: a long list is an index */
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* item = PyList_GET_ITEM(key, i);
-    if (shmt__py_is_tensor(item) || PyList_Check(item) || PyTuple_Check(item) ||
-        PySlice_Check(item) || item == Py_Ellipsis || item == Py_None)
+    if (shmt__py_is_tensor(item) || PySequence_Check(item) || PySlice_Check(item) ||
+        item == Py_Ellipsis || item == Py_None)
       return true;
   }
   return false;
@@ -146,6 +152,28 @@ static int invalid_index(PyObject* item) {
   return -1;
 }
 
+/* A tensor as an item of a key: a single integer selects, as an int does. */
+static int apply_tensor(shmt__py_indexed* x, shmt_tensor* t, int64_t* dim, int64_t used) {
+  int kind = shmt__dtype_kind[t->dtype];
+  if (t->n_dims > 0 ||
+      (kind != SHMT_KIND_SIGNED && kind != SHMT_KIND_UNSIGNED && kind != SHMT_KIND_BOOL)) {
+    int64_t at = *dim;
+    *dim += dims_of_index(t);
+    return record(x, at, shmt__tensor_ref(t));
+  }
+  shmt_scalar s;
+  shmt_tensor* next = NULL;
+  if (checked(shmt__tensor_item(t, &s)) < 0) return -1;
+  if (!is_mask(t->dtype)) {
+    if (select_dim(x->view, *dim, s.v.i, used, &next) < 0) return -1;
+    advance(x, next);
+    return 0;
+  }
+  if (index_by_bool(x, *dim, t->dtype == SHMT_BOOL ? s.v.b : s.v.i != 0) < 0) return -1;
+  ++*dim;
+  return 0;
+}
+
 /* One item of a key; *dim moves to the dimension after it, *used counts those of the original. */
 static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t specified,
                       int64_t used) {
@@ -178,32 +206,13 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
     ++*dim;
     return 0;
   }
-  if (shmt__py_is_tensor(item)) {
-    shmt_tensor* t = shmt__py_tensor(item);
-    int kind = shmt__dtype_kind[t->dtype];
-    if (t->n_dims == 0 &&
-        (kind == SHMT_KIND_SIGNED || kind == SHMT_KIND_UNSIGNED || kind == SHMT_KIND_BOOL)) {
-      shmt_scalar s;
-      if (checked(shmt__tensor_item(t, &s)) < 0) return -1;
-      if (t->dtype != SHMT_BOOL && t->dtype != SHMT_UINT8) {
-        if (select_dim(x->view, *dim, s.v.i, used, &next) < 0) return -1;
-        advance(x, next);
-        return 0;
-      }
-      if (index_by_bool(x, *dim, t->dtype == SHMT_BOOL ? s.v.b : s.v.i != 0) < 0) return -1;
-      ++*dim;
-      return 0;
-    }
-    int64_t at = *dim;
-    *dim += t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8 ? t->n_dims : 1;
-    return record(x, at, shmt__tensor_ref(t));
-  }
+  if (shmt__py_is_tensor(item)) return apply_tensor(x, shmt__py_tensor(item), dim, used);
   if (PySequence_Check(item) && !PyUnicode_Check(item) && !PyBytes_Check(item)) {
     shmt_tensor* index = NULL;
     if (shmt__py_index_sequence(item, &index) < 0) return -1;
-    int64_t at = *dim;
-    *dim += index->dtype == SHMT_BOOL ? index->n_dims : 1;
-    return record(x, at, index);
+    int r = apply_tensor(x, index, dim, used);
+    shmt__tensor_release(index);
+    return r;
   }
   if (PyUnicode_Check(item)) {
     PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
