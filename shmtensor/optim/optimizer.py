@@ -176,11 +176,11 @@ class Optimizer:
                     entry["step"] = step
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        groups = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
-        return "\n".join([*lines, ")"])
+            options = [f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"]
+            groups.append(f"\nParameter Group {i}\n" + "".join(options))
+        return f"{type(self).__name__} (" + "".join(groups) + ")"
 
     # --- groups ----------------------------------------------------------------------------
 

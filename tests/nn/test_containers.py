@@ -96,3 +96,23 @@ def test_sequential_is_repeated_a_positive_number_of_times(factor, error):
             call()
     with pytest.raises(ValueError, match="only objects of Sequential class"):
         net += [nn.ReLU()]
+
+
+def test_parameter_containers_say_what_they_hold():
+    values = nn.ParameterList([sh.ones(1), 3])
+    assert repr(values) == (
+        "ParameterList(\n"
+        "    (0): Parameter containing: [torch.float32 of size 1]\n"
+        "    (1): Object of type: int\n"
+        ")"
+    )
+    named = nn.ParameterDict({"a": sh.ones(2, 3), "b": "text"})
+    assert repr(named) == (
+        "ParameterDict(\n"
+        f"    (a): Parameter containing: [{sh.ones(1).type()} of size 2x3]\n"
+        "    (b): Object of type: str\n"
+        ")"
+    )
+    assert repr(nn.ParameterList([3])) == "ParameterList(  (0): Object of type: int)"
+    assert repr(nn.ParameterDict({"k": 3})) == "ParameterDict(  (k): Object of type: int)"
+    assert nn.ParameterDict({"k": 3}).extra_repr() == "  (k): Object of type: int"

@@ -156,6 +156,12 @@ def test_repr_lists_the_options() -> None:
     assert repr(required) == "<required parameter>"
 
 
+def test_repr_separates_groups_by_a_blank_line() -> None:
+    text = repr(SGD([{"params": [start()]}, {"params": [start()], "lr": 0.5}], lr=0.1))
+    assert "    weight_decay: 0\n\nParameter Group 1\n    dampening: 0\n" in text
+    assert text.endswith("    weight_decay: 0\n)")
+
+
 # --- options -------------------------------------------------------------------------------------
 
 

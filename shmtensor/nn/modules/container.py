@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import OrderedDict
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor._core._tensor import Tensor
@@ -299,7 +299,7 @@ class ParameterList(Module):
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 "ParameterList.extend should be called with an iterable, but got "
-                f"{_type_name(values)}"
+                f"{type(values).__name__}"
             )
         for value in list(values):
             self.append(value)
@@ -312,16 +312,22 @@ class ParameterList(Module):
         """Refuse: a list computes nothing."""
         raise RuntimeError("ParameterList should not be called.")
 
-    def __repr__(self) -> str:
-        lines = []
-        for i, value in enumerate(self):
-            if isinstance(value, Tensor):
-                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-                size = "x".join(str(n) for n in value.shape)
-                lines.append(f"  ({i}): {kind} containing: [{value.dtype} of size {size}]")
-            else:
-                lines.append(f"  ({i}): Object of type: {type(value).__name__}")
-        return "ParameterList(\n  " + "\n  ".join(lines) + "\n)" if lines else "ParameterList()"
+    def extra_repr(self) -> str:
+        """Return one line for each value, with its dtype."""
+        return _listed(enumerate(self), lambda tensor: str(tensor.dtype))
+
+
+def _listed(values: Iterable[tuple[Any, Any]], name_type: Callable[[Tensor], str]) -> str:
+    """One line for each key and value; *name_type* says what a tensor holds."""
+    lines = []
+    for key, value in values:
+        if isinstance(value, Tensor):
+            kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+            size = "x".join(str(n) for n in value.shape)
+            lines.append(f"  ({key}): {kind} containing: [{name_type(value)} of size {size}]")
+        else:
+            lines.append(f"  ({key}): Object of type: {type(value).__name__}")
+    return "\n".join(lines)
 
 
 def _pairs(owner: str, what: str, given: Any) -> list[tuple[str, Any]]:
@@ -526,13 +532,6 @@ class ParameterDict(Module):
         """Raise: a dictionary is not a function."""
         raise RuntimeError("ParameterDict should not be called.")
 
-    def __repr__(self) -> str:
-        lines = []
-        for key, value in self.items():
-            if isinstance(value, Tensor):
-                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-                size = "x".join(str(n) for n in value.shape)
-                lines.append(f"  ({key}): {kind} containing: [{value.dtype} of size {size}]")
-            else:
-                lines.append(f"  ({key}): Object of type: {type(value).__name__}")
-        return "ParameterDict(\n" + "\n".join(lines) + "\n)" if lines else "ParameterDict()"
+    def extra_repr(self) -> str:
+        """Return one line for each value, with its type of the old style."""
+        return _listed(self.items(), _type_name)
