@@ -73,13 +73,18 @@ def _warn_about_sizes(input: Tensor, target: Tensor) -> None:
 
 def _weighted(terms: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """Multiply the terms of a loss by *weight* and reduce; the mean is the weighted one."""
+    terms = _times(terms, weight)
     code = _reduction(reduction)
-    if weight.shape != terms.shape:
-        raise ValueError("Weights and input must have the same size.")
-    terms = terms * weight
     if code == 0:
         return terms
     return terms.sum() if code == 2 else terms.sum() / weight.sum()
+
+
+def _times(terms: Tensor, weight: Tensor) -> Tensor:
+    """Multiply the terms of a loss by *weight*, which must have their shape."""
+    if weight.shape != terms.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return terms * weight
 
 
 @overridable
@@ -175,7 +180,8 @@ def huber_loss(
         target: The same shape; others broadcast, with a warning.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
         delta: Where the parabola ends, positive.
-        weight: Factor for every element, same shape as *input*.
+        weight: Factor for every element, same shape as *input*. The mean divides by the number of
+            elements, not by the sum of the weights.
 
     Raises:
         RuntimeError: *delta* is not positive.
@@ -184,7 +190,11 @@ def huber_loss(
         _warn_about_sizes(input, target)
     if weight is None:
         return _nn.huber_loss(input, target, reduction, delta)
-    return _weighted(_nn.huber_loss(input, target, 0, delta), weight, reduction)
+    code = _reduction(reduction)
+    terms = _times(_nn.huber_loss(input, target, 0, delta), weight)
+    if code == 0:
+        return terms
+    return terms.sum() if code == 2 else terms.mean()
 
 
 @overridable

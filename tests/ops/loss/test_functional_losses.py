@@ -294,3 +294,11 @@ def test_gradient_of_cross_entropy_in_its_target_is_a_logit():
     target = sh.tensor([0.5, 0.5, 0.5], requires_grad=True)
     (grad,) = sh.autograd.grad(F.binary_cross_entropy(x, target, reduction="sum"), target)
     assert sh.allclose(grad, sh.tensor([sh.inf, math.log(3), -sh.inf]))
+
+
+def test_mean_of_a_weighted_huber_loss_is_over_the_elements():
+    x = sh.tensor([1.0, 4.0])
+    weight = sh.tensor([1.0, 3.0])
+    assert F.huber_loss(x, sh.zeros(2), weight=weight).item() == (0.5 + 3 * 3.5) / 2
+    assert F.huber_loss(x, sh.zeros(2), "sum", weight=weight).item() == 0.5 + 3 * 3.5
+    assert F.mse_loss(x, sh.zeros(2), weight=weight).item() == (1 + 3 * 16) / 4
