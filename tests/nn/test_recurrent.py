@@ -117,6 +117,8 @@ def test_cells_are_one_step_and_projections_shrink():
         (lambda: nn.GRU(3, 4)(sh.ones(5, 2, 3), sh.ones(1, 3, 4)), RuntimeError, "hidden size"),
         (lambda: nn.GRU(3, 4)(sh.ones(5)), ValueError, "got 1D"),
         (lambda: nn.GRU(3, 0), ValueError, "hidden_size must be greater than zero"),
+        (lambda: nn.LSTM(0, 3), ValueError, "input_size must be greater than zero"),
+        (lambda: nn.RNN(-1, 3), ValueError, "input_size must be greater than zero"),
         (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "only supported for LSTM"),
         (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "smaller than hidden_size"),
         (lambda: nn.RNN(3, 4, nonlinearity="x"), ValueError, "Unknown nonlinearity 'x'"),

@@ -89,8 +89,7 @@ class RNNBase(Module):
                 f"num_layers={num_layers}",
                 stacklevel=3,
             )
-        if not isinstance(input_size, int):
-            raise TypeError(f"input_size should be of type int, got: {type(input_size).__name__}")
+        _check_count("input_size", input_size)
         _check_count("hidden_size", hidden_size)
         _check_count("num_layers", num_layers)
         if proj_size < 0:
