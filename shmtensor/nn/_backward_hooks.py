@@ -144,7 +144,7 @@ class CallWithBackwardHooks:
             grad_output = self._call_pre_hooks(_spread(grads, places, n))
             if self._has_input_node:
                 self._grad_output, self._run = grad_output, _C._backward_number()
-            elif self._hooks:
+            else:
                 self._call_hooks_without_inputs(grad_output)
             return tuple(grad_output[i] for i in places)
 

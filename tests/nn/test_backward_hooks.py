@@ -223,6 +223,7 @@ def test_what_is_no_gradient_of_the_value_is_refused(
 # --- arguments and results of other kinds --------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_a_call_whose_arguments_need_no_gradient() -> None:
     weight = _number(2)
     module, seen = _watched(lambda a, n, by=1: a * weight * n)
@@ -250,6 +251,13 @@ def test_no_gradient_can_be_given_where_no_argument_needs_one(returned: Any, fit
         return
     with pytest.raises(RuntimeError, match="no input requires gradient should always return"):
         result.backward()
+
+
+def test_a_pre_hook_warns_too_where_no_argument_needs_a_gradient() -> None:
+    module = nn.Linear(2, 1)
+    module.register_full_backward_pre_hook(lambda *_: None)
+    with pytest.warns(UserWarning, match="Full backward hook is firing"):
+        module(T.ones(2)).sum().backward()
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
