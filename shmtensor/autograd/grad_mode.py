@@ -127,6 +127,10 @@ class set_grad_enabled(_C._GradSetter, _Switch):
         """Return another switch of the same setting."""
         return type(self)(self.mode)
 
+    def __repr__(self) -> str:
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}(mode={self.mode})"
+
 
 class inference_mode(_C._InferenceSwitch, _Switch):
     """Record nothing inside, nor count versions and track views of what is made inside.

@@ -276,6 +276,17 @@ def test_set_grad_enabled_as_function_and_context() -> None:
         st.set_grad_enabled(True)
 
 
+@pytest.mark.parametrize("mode", [3, "a", None, st.tensor(True)])
+def test_set_grad_enabled_takes_a_bool_only(mode: Any) -> None:
+    with pytest.raises(TypeError, match="argument 'enabled' .position 1. must be bool, not"):
+        st.set_grad_enabled(mode)
+    assert st.is_grad_enabled()
+
+
+def test_repr_of_set_grad_enabled_shows_its_mode() -> None:
+    assert repr(st.set_grad_enabled(True)).endswith(".grad_mode.set_grad_enabled(mode=True)")
+
+
 def test_grad_mode_belongs_to_its_thread() -> None:
     seen = []
     with st.no_grad():

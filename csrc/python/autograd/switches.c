@@ -70,9 +70,14 @@ static PyObject* toggle_exit(PyObject* self, PyObject* const* args, Py_ssize_t n
 static int setter_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   recording_switch* o = (recording_switch*)self;
   static const char* const keywords[] = {"mode", NULL};
-  int mode;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "p:set_grad_enabled", (char**)(uintptr_t)keywords, &mode)) return -1;
-  o->mode = mode;
+  PyObject* mode;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:set_grad_enabled", (char**)(uintptr_t)keywords, &mode)) return -1;
+  if (!PyBool_Check(mode)) {
+    PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s",
+                 Py_TYPE(mode)->tp_name);
+    return -1;
+  }
+  o->mode = mode == Py_True;
   o->before = shmt__grad_set_enabled(o->mode);
   return 0;
 }
