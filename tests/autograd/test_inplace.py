@@ -342,3 +342,41 @@ def test_second_derivative_through_changed_parts_of_complex_numbers() -> None:
 
     x = st.tensor([[0.5, 0.3], [0.7, 0.2]], dtype=st.float64, requires_grad=True)
     assert gradgradcheck(function, (x,))
+
+
+def test_node_of_a_copy_has_torchs_name() -> None:
+    x = st.ones(2, requires_grad=True)
+    y = st.zeros(2).copy_(x)
+    assert y.grad_fn.name() == "CopyBackwards"
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset", "expected"),
+    [
+        ([2, 2], [1, 1], None, [[1.0, 2.0, 1.0], [0.0, 0.0, 0.0]]),
+        ([2, 3], [1, 2], None, [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]),
+        ([2, 3], [0, 1], 2, [[0.0, 0.0, 2.0], [2.0, 2.0, 0.0]]),
+        ([3], [2], 1, [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]),
+    ],
+)
+def test_gradients_flow_through_another_geometry(
+    size: list[int], stride: list[int], offset: int | None, expected: list[list[float]]
+) -> None:
+    x = st.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 1
+    assert y.as_strided_(size, stride, offset) is y
+    assert y.grad_fn.name() == "AsStridedBackward1"
+    weights = st.arange(1.0, y.numel() + 1).reshape(size)
+    (y * weights).sum().backward()
+    z = x.detach().requires_grad_()
+    (z.clone().as_strided(size, stride, offset) * weights).sum().backward()
+    assert st.equal(x.grad, z.grad)
+    x.grad = None
+    (x * 1).as_strided_(size, stride, offset).sum().backward()
+    assert x.grad.tolist() == expected
+
+
+def test_leaf_that_requires_grad_keeps_its_geometry() -> None:
+    x = st.ones(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        x.as_strided_([2], [1])

@@ -44,9 +44,14 @@ shmt_status shmt__impl_t_(shmt_tensor* self) { return BECOME(self, shmt__impl_t(
 
 shmt_status shmt__impl_swapaxes_(shmt_tensor* self, int64_t a, int64_t b) { return shmt_op_transpose_(self, a, b); }
 
+shmt_status shmt__impl_as_strided_at_(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t storage_offset,
+                                      int64_t self_offset) {
+  return BECOME(self, shmt__impl_as_strided_at(self, size, stride, storage_offset, self_offset, &view));
+}
+
 shmt_status shmt__impl_as_strided_(shmt_tensor* self, shmt_ints size, shmt_ints stride, shmt_opt_int storage_offset) {
   int64_t offset = storage_offset.has ? storage_offset.value : self->offset;
-  return BECOME(self, shmt__impl_as_strided_at(self, size, stride, offset, self->offset, &view));
+  return shmt_op__as_strided_at_(self, size, stride, offset, self->offset);
 }
 
 /* --- resize and set ---------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ VIEWS: dict[str, list[Case]] = {
     "adjoint": [case(_x), case(_cube)],
     "as_strided": [case(_x, [2, 3], [4, 1], 1), case(_x, [3, 3], [1, 1])],
     "as_strided_": [case(_x, [2, 3], [4, 1], 1)],
+    "_as_strided_at_": [case(_x, [2, 3], [4, 1], 1, 0)],
     "as_strided_copy": [case(_x, [2, 3], [4, 1], 1)],
     "as_strided_scatter": [case(_x, t(2, 3), [2, 3], [4, 1], 1)],
     "atleast_1d": [case(t()), case(_x)],

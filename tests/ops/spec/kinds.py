@@ -36,7 +36,7 @@ SETS_STORAGE = frozenset(
 #: statistics among the arguments are written to, which may not overlap.
 OF_STORAGE = frozenset(
     "_batch_norm_with_update _debug_has_internal_overlap "
-    "as_strided as_strided_ as_strided_copy as_strided_scatter _as_strided_at "
+    "as_strided as_strided_ as_strided_copy as_strided_scatter _as_strided_at _as_strided_at_ "
     "_as_strided_backward _as_strided_forward resize_ resize_as_ set_ set_.source_Storage "
     "set_.source_Storage_storage_offset set_.source_Tensor set_.source_Tensor_storage_offset "
     "view.dtype view_copy.dtype".split()

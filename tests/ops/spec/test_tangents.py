@@ -35,6 +35,8 @@ EXACT = 1e-7  # both products are in double precision
 MOST = 2  # cases of an entry
 # Their gradient has no tangent, since its second derivative has none.
 NO_SECOND = ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+# A tangent has another storage, and no rule for a new geometry in place.
+NO_TANGENT = ("as_strided_", "_as_strided_at_")
 
 
 def _duals(problem: Problem, steps: list[np.ndarray]) -> list[Any]:
@@ -56,6 +58,8 @@ def _weighed(weights: list[np.ndarray], tangents: list[np.ndarray]) -> float:
 def _has_tangents(entry: OperatorEntry) -> bool:
     # An operator whose second derivative raises has no tangent without a formula.
     by_vjps = entry.jvp_kind == "vjps" and entry.double_backward not in ("", "zero")
+    if entry.name in NO_TANGENT:
+        return False
     return _is_differentiable(entry) and entry.jvp_kind != "missing" and not by_vjps
 
 

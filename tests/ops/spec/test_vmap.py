@@ -27,7 +27,7 @@ DYNAMIC = frozenset(
 )
 #: They change what a tensor is; under vmap it is one of a batch.
 CHANGES_TENSOR = kinds.SETS_STORAGE | frozenset(
-    "resize_ resize_as_ as_strided_ _debug_has_internal_overlap".split()
+    "resize_ resize_as_ as_strided_ _as_strided_at_ _debug_has_internal_overlap".split()
 )
 
 
