@@ -277,7 +277,7 @@ def test_set_grad_enabled_as_function_and_context() -> None:
 
 
 @pytest.mark.parametrize("mode", [3, "a", None, st.tensor(True)])
-def test_set_grad_enabled_takes_a_bool_only(mode: Any) -> None:
+def test_set_grad_enabled_takes_a_bool_only(mode: object) -> None:
     with pytest.raises(TypeError, match=r"argument 'enabled' \(position 1\) must be bool, not"):
         st.set_grad_enabled(mode)
     assert st.is_grad_enabled()
