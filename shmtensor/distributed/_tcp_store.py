@@ -117,14 +117,10 @@ class TCPStore(Store):
         kind = "server" if self._server is not None else "client"
         return f"TCPStore({kind} at {self.host}:{self.port})"
 
-    def __del__(self) -> None:
-        if hasattr(self, "_pid"):
-            self._drop()
-
     def _drop(self) -> None:
-        connection, self._socket = getattr(self, "_socket", None), None
-        if connection is not None:
-            connection.close()
+        if self._socket is not None:
+            self._socket = None
+            self._closing()
 
     def _connect(self, seconds: float) -> socket.socket:
         host = self.host
@@ -166,6 +162,8 @@ class TCPStore(Store):
                     f"it says {answer!r}"
                 )
             self._socket = made
+            # No __del__: of a store in a cycle, the collector may end the open socket before it.
+            self._closing = weakref.finalize(self, made.close)
             return made
 
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:

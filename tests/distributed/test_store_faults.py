@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import alarms
 import numpy as np
@@ -301,6 +303,15 @@ def test_what_a_store_refuses_leaves_nothing(kind: str, tmp_path: Path) -> None:
 def test_the_path_of_a_file_may_be_bytes(tmp_path: Path) -> None:
     store = dist.FileStore(os.fsencode(tmp_path / "store"), 1)  # type: ignore[arg-type]
     assert store.path == str(tmp_path / "store")
+
+
+def test_a_store_in_a_cycle_closes_its_connection(tmp_path: Path) -> None:
+    for _ in range(20):  # the order of what the collector ends varies
+        cycle: list[Any] = [make("tcp", tmp_path)]
+        cycle[0].set("a", b"1")
+        cycle[0].itself = cycle
+        del cycle
+    gc.collect()  # a connection that is open would be a ResourceWarning, which fails
 
 
 # --- what a signal's handler raises ------------------------------------------------------------

@@ -106,8 +106,8 @@ def test_freeing_in_one_thread_what_another_allocates_takes_no_more_memory(nbyte
     finally:
         made.put([])
         thread.join()
-    # What is on its way, and what threads keep.
-    assert memory.memory_reserved() - before < 5 * 2000 * max(nbytes, 64) + (1 << 20)
+    # Five batches on their way, one that is made, one that is dropped; and what threads keep.
+    assert memory.memory_reserved() - before < 7 * 2000 * max(nbytes, 64) + (1 << 20)
 
 
 def test_blocks_of_threads_that_end_come_back() -> None:
