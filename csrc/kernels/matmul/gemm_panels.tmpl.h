@@ -22,7 +22,7 @@
 /* rows: as many as there are registers for. ahead: how many rows of b ahead of the one that is read are prefetched. */
 enum { FN(lanes) = SHMT_VECTOR_BYTES / sizeof(E), FN(width) = 2 * FN(lanes),
        FN(rows) = SHMT_ISA_LEVEL == 2 ? 12 : SHMT_ISA_LEVEL == 1 ? 6 : 4, FN(ahead) = 8 };
-typedef T FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES), aligned(sizeof(E)), may_alias));
+typedef E FN(vector) __attribute__((vector_size(SHMT_VECTOR_BYTES), aligned(sizeof(E)), may_alias));
 
 INLINE FN(vector) FN(get)(const E* p) { return *(const FN(vector)*)(const void*)p; }
 
