@@ -4,6 +4,7 @@
 #include "autograd/grad_locks.h"
 #include "autograd/hook_list.h"
 #include "autograd/pool.h"
+#include "autograd/recording/changed_views.h"
 #include "autograd/recording/replay_views.h"
 #include "autograd/recording/version_cell.h"
 #include "autograd/retained_grads.h"
@@ -79,8 +80,7 @@ shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several
   if (SHMT_UNLIKELY(src->flags & SHMT_TENSOR_INFERENCE)) return SHMT_OK; /* not tracked */
   if (SHMT_UNLIKELY(view->sparse != NULL || src->sparse != NULL)) return SHMT_OK; /* it has parts of its own */
   shmt__tensor_set_base(view, src, true);
-  uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
-                                SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM | SHMT_TENSOR_VIEW_NO_TANGENT);
+  uint32_t kind = src->flags & (SHMT_VIEWS_WITHOUT_HISTORY | SHMT_TENSOR_VIEW_NO_TANGENT);
   if (SHMT_UNLIKELY(shmt__tls_grad_mode_off)) {
     kind = (kind & SHMT_TENSOR_VIEW_NO_TANGENT) |
            (shmt__tls_inference_mode ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD);
@@ -126,6 +126,7 @@ shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
     m = meta_of_stale_view(view, version);
     if (!m) return SHMT_E_NOMEM;
   }
+  if (SHMT_UNLIKELY(shmt__view_has_no_history(view))) return shmt__fail_changed_view(view, true);
   shmt_node* fn;
   SHMT_TRY(make_view_node(view, &fn));
   shmt__grad_lock(m);
@@ -164,7 +165,9 @@ bool shmt__tensor_is_leaf(shmt_tensor* t) {
 }
 
 shmt_status shmt__tensor_set_requires_grad(shmt_tensor* t, bool on) {
-  if (!shmt__tensor_is_leaf(t)) {
+  shmt_node* fn = NULL;
+  SHMT_TRY(shmt__tensor_grad_fn(t, &fn));
+  if (fn != NULL) {
     if (on) return SHMT_OK;
     SHMT_FAIL(SHMT_E_RUNTIME,
               "you can only change requires_grad flags of leaf variables. If you want to use a "

@@ -5,9 +5,10 @@
  *
  * Note [Views in the graph]
  * When the base of a view is changed in place, the view's history is stale: attr_version is no longer the version.
- * shmt__meta_refresh then makes a new grad_fn, an AsStridedBackward0 of the base. Every function that reads the grad_fn
- * of a view calls it first; several threads may do so at once. A view without metadata did not require grad when it was
- * made; it joins the graph when its base has a grad_fn.
+ * shmt__meta_refresh then makes a new grad_fn, an AsStridedBackward0 of the base; or it fails, if the view was made in
+ * a way that says nothing of its history. Every function that reads the grad_fn of a view calls it first; several
+ * threads may do so at once. A view without metadata did not require grad when it was made; it joins the graph when its
+ * base has a grad_fn.
  */
 #ifndef SHMT_AUTOGRAD_META_H
 #define SHMT_AUTOGRAD_META_H
@@ -55,7 +56,8 @@ static inline shmt_autograd_meta* shmt__meta_of(shmt_tensor* t) {
   return SHMT_LIKELY(t->autograd != NULL) ? t->autograd : shmt__meta_create(t);
 }
 
-/* Bring a view's history up to date, see Note [Views in the graph]. Errors: SHMT_E_NOMEM. */
+/* Bring a view's history up to date, see Note [Views in the graph]. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME
+ * (autograd/recording/changed_views.h). */
 shmt_status shmt__meta_refresh_slow(shmt_tensor* view);
 static inline shmt_status shmt__meta_refresh(shmt_tensor* t) {
   if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW))) return SHMT_OK;

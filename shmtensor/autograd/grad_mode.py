@@ -7,6 +7,7 @@ Each is a context manager and a decorator; the switch is the calling thread's ow
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
@@ -37,6 +38,17 @@ def _is_generator_function(function: Callable[..., Any]) -> bool:
     return code is not None and bool(code.co_flags & _CO_GENERATOR)
 
 
+def warn_of_class() -> None:
+    """Say that who decorates a class gets a function that makes instances."""
+    warnings.warn(
+        "Decorating classes is deprecated and will be disabled in future versions. You should "
+        "only decorate functions or methods. To preserve the current behavior of class "
+        "decoration, you can directly decorate the `__init__` method and nothing else.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
 class _Switch:
     """A context manager that can also decorate functions, generators and classes' methods."""
 
@@ -51,6 +63,8 @@ class _Switch:
         return type(self)()
 
     def __call__(self, function: _F) -> _F:
+        if isinstance(function, type):
+            warn_of_class()
         if _is_generator_function(function):
             return cast(_F, self._wrap_generator(function))
 

@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from shmtensor.autograd.grad_mode import warn_of_class
+
 __all__ = ["context_decorator"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -24,11 +26,12 @@ def context_decorator(ctx: Any, func: _F) -> _F:
         func: A function; a generator function is inside only while it runs, not where it waits.
 
     Raises:
-        TypeError: *func* is a class.
+        RuntimeError: *func* is a class.
     """
     if isinstance(func, type):
-        raise TypeError(
-            f"{func.__name__} is a class: decorate its methods, or functions that make instances"
+        raise RuntimeError(
+            f"Cannot decorate classes; {func.__name__} is one: decorate its methods, or functions "
+            "that make instances"
         )
     make = ctx if callable(ctx) and not hasattr(ctx, "__enter__") else lambda: ctx
     if inspect.isgeneratorfunction(func):
@@ -68,7 +71,11 @@ class _DecoratorContextManager:
 
     def __call__(self, orig_func: _F) -> _F:
         """Return *orig_func* as a function that runs inside of the context."""
-        return context_decorator(self.clone, orig_func)
+        if not isinstance(orig_func, type):
+            return context_decorator(self.clone, orig_func)
+        warn_of_class()
+        make: Any = orig_func
+        return context_decorator(self.clone, lambda *args, **kwargs: make(*args, **kwargs))  # type: ignore[return-value]
 
     def __enter__(self) -> Any:
         raise NotImplementedError

@@ -225,6 +225,54 @@ def test_view_made_without_recording_cannot_be_changed() -> None:
         view.add_(1)
 
 
+CHANGES = {
+    "its base": lambda y, view: y.mul_(2),
+    "itself, unrecorded": lambda y, view: st.no_grad()(view.mul_)(2),
+    "another view": lambda y, view: y[1:].mul_(2),
+}
+USES = {
+    "operator": lambda view: view * 2,
+    "grad_fn": lambda view: view.grad_fn,
+    "is_leaf": lambda view: view.is_leaf,
+    "requires_grad_": lambda view: view.requires_grad_(False),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_view_made_without_recording_has_no_part_in_a_graph_once_changed(
+    change: Any, use: Any
+) -> None:
+    y = leaf(1, 2) * 2
+    with st.no_grad():
+        view = y[0:1]
+    change(y, view)
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or an"):
+        use(view)
+    assert view.tolist() in ([2.0], [4.0])
+    with st.no_grad():
+        assert not (view * 2).requires_grad
+    y.sum().backward()
+
+
+def test_view_made_before_its_base_had_a_history_has_none() -> None:
+    x = st.ones(2)
+    with st.no_grad():
+        view = x[0:1]
+    x.mul_(leaf(3, 4))
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or an"):
+        _ = view * 2
+
+
+def test_one_of_several_views_has_no_part_in_a_graph_once_its_base_changed() -> None:
+    y = leaf(1, 2) * 2
+    first, _ = y.split(1)
+    y.mul_(2)
+    text = "Output 0 of Split is a view and its base or another view of its base has been"
+    with pytest.raises(RuntimeError, match=text):
+        first.sum()
+
+
 def test_view_made_without_recording_requires_grad_but_has_no_history() -> None:
     y = leaf(1, 2) * 2
     with st.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from typing import Any
 
 import pytest
 
@@ -245,6 +246,19 @@ def test_no_grad_as_context_and_decorator() -> None:
     assert not one().requires_grad
     assert not two().requires_grad
     assert st.is_grad_enabled()
+
+
+@pytest.mark.parametrize("switch", [st.no_grad, st.enable_grad, st.inference_mode])
+def test_decorated_classes_are_functions_and_told(switch: Any) -> None:
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+
+        @switch()
+        class Made:
+            def __init__(self) -> None:
+                self.records = st.is_grad_enabled()
+
+    assert not isinstance(Made, type)
+    assert Made().records == (switch is st.enable_grad)
 
 
 def test_no_grad_restores_after_exception() -> None:

@@ -2,59 +2,14 @@
 #include "autograd/recording/inplace.h"
 
 #include "autograd/meta.h"
+#include "autograd/recording/changed_views.h"
 #include "autograd/recording/copy_slices.h"
 #include "autograd/recording/history.h"
-
-#include <stdio.h>
-
-static SHMT_COLD shmt_status forbidden_view(shmt_tensor* t) {
-  static const char* const ambiguous =
-      "is being modified inplace %s. Given that this use case is ambiguous and error-prone, it is "
-      "forbidden. You can "
-      "clarify your code by moving both the view and the inplace either both inside the %s block "
-      "(if you don't want "
-      "the inplace to be tracked) or both outside (if you want the inplace to be tracked).";
-  char what[128], tail[512];
-  shmt_node* fn = NULL;
-  SHMT_TRY(shmt__tensor_grad_fn(t, &fn));
-  if (t->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE)) {
-    const bool inference = (t->flags & SHMT_TENSOR_VIEW_INFERENCE) != 0;
-    snprintf(tail, sizeof tail, ambiguous, inference ? "in normal mode" : "with grad mode enabled",
-             inference ? "inference_mode" : "no_grad");
-    SHMT_FAIL(SHMT_E_RUNTIME, "A view was created in %s mode and %s",
-              inference ? "inference" : "no_grad", tail);
-  }
-  char name[96];
-  if (fn)
-    snprintf(what, sizeof what, "Output %u of %s is a view and is being modified inplace.",
-             t->autograd->output_nr, shmt__node_operator_name(fn, name, sizeof name));
-  else
-    snprintf(what, sizeof what,
-             "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
-  if (t->flags & SHMT_TENSOR_VIEW_MULTI)
-    SHMT_FAIL(SHMT_E_RUNTIME,
-              "%s This view is the output of a function that returns multiple views. Such "
-              "functions do not allow the "
-              "output views to be modified inplace. You should replace the inplace operation by an "
-              "out-of-place one.",
-              what);
-  SHMT_FAIL(SHMT_E_RUNTIME,
-            "%s This view was created inside a custom Function (or because an input was returned "
-            "as-is) and the "
-            "autograd logic to handle view+inplace would override the custom backward associated "
-            "with the custom "
-            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
-            "this by cloning the "
-            "output of the custom Function.",
-            what);
-}
 
 shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record) {
   if (!will_record || !shmt__grad_enabled()) return SHMT_OK;
   if (self->flags & SHMT_TENSOR_VIEW) {
-    if (SHMT_UNLIKELY(self->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
-                                     SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM)))
-      return forbidden_view(self);
+    if (SHMT_UNLIKELY(shmt__view_has_no_history(self))) return shmt__fail_changed_view(self, false);
     if (shmt__tensor_requires_grad(self) && shmt__tensor_is_leaf(self->base))
       SHMT_FAIL(
           SHMT_E_RUNTIME,

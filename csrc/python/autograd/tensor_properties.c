@@ -90,7 +90,13 @@ static int set_requires_grad(PyObject* self, PyObject* value, void* closure) {
     PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
     return -1;
   }
-  if (!shmt__tensor_is_leaf(t)) {
+  shmt_node* fn = NULL;
+  shmt_status status = shmt__tensor_grad_fn(t, &fn);
+  if (status != SHMT_OK) {
+    shmt__py_raise(status);
+    return -1;
+  }
+  if (fn != NULL) {
     PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables.%s",
                  value == Py_False
                      ? " If you want to use a computed variable in a subgraph that doesn't require "
@@ -103,7 +109,7 @@ static int set_requires_grad(PyObject* self, PyObject* value, void* closure) {
                     "only Tensors of floating point and complex dtype can require gradients");
     return -1;
   }
-  shmt_status status = shmt__tensor_set_requires_grad(t, value == Py_True);
+  status = shmt__tensor_set_requires_grad(t, value == Py_True);
   if (status == SHMT_OK) return 0;
   shmt__py_raise(status);
   return -1;
