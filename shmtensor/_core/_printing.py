@@ -97,9 +97,9 @@ class _NumberFormat:
         finite = [value for value in values if value != 0 and math.isfinite(value)]
         if finite:
             self._choose(finite)
+            if _options.sci_mode is not None:
+                self.scientific = _options.sci_mode
             self.width = max(len(self._plain(value)) for value in finite)
-        if _options.sci_mode is not None:
-            self.scientific = _options.sci_mode
 
     def _choose(self, finite: list[float]) -> None:
         self.integral = all(value == math.ceil(value) for value in finite)

@@ -468,9 +468,12 @@ class Optimizer:
             hook(self)
         numbers: dict[int, int] = {}
         groups = []
+        n_before = 0
         for group in self.param_groups:
-            for param in group["params"]:
-                numbers.setdefault(id(param), len(numbers))
+            # Of a parameter that is there twice the last number counts, as in torch's files.
+            places = {id(param): n for n, param in enumerate(group["params"], n_before)}
+            numbers = places | numbers
+            n_before += len(group["params"])
             packed = {k: v for k, v in group.items() if k != "params"}
             packed["params"] = [numbers[id(p)] for p in group["params"]]
             groups.append(packed)

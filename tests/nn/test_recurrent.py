@@ -123,6 +123,8 @@ def test_cells_are_one_step_and_projections_shrink():
         (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "smaller than hidden_size"),
         (lambda: nn.RNN(3, 4, nonlinearity="x"), ValueError, "Unknown nonlinearity 'x'"),
         (lambda: nn.LSTMCell(3, 4)(sh.ones(2, 5)), RuntimeError, "got 5 expected 3"),
+        (lambda: nn.LSTMCell(3, 4)(sh.ones(2, 3), sh.ones(2, 4)), TypeError, "tuple of Tensors"),
+        (lambda: nn.LSTM(3, 4)(sh.ones(5, 2, 3), sh.ones(2, 1, 2, 4)), TypeError, "tuple of Tens"),
         (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [1, 2]), RuntimeError, "sorted"),
         (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [4, 2]), RuntimeError, "got 4"),
         (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [1, 0]), RuntimeError, "greater than 0"),

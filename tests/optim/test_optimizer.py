@@ -142,6 +142,18 @@ def test_a_parameter_twice_in_a_group_is_told() -> None:
         assert len(SGD([p, p]).param_groups[0]["params"]) == 2
 
 
+def test_numbers_in_files_are_places_and_the_last_one_counts() -> None:
+    p, q, r = start(), start(), start()
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = Adam([{"params": [p, q, p]}, {"params": [r]}])
+    for each in (p, q, r):
+        each.grad = shmtensor.ones_like(each)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    assert [group["params"] for group in saved["param_groups"]] == [[2, 1, 2], [3]]
+    assert set(saved["state"]) == {1, 2, 3}
+
+
 def test_a_tensor_that_keeps_its_gradient_can_be_optimized() -> None:
     p = start() * 2
     p.retain_grad()

@@ -98,6 +98,12 @@ ASSIGN_ERRORS: list[tuple[str, type[Exception], str]] = [
         "Index put requires the source and destination dtypes match, got Float for the destination "
         "and Long for the source.",
     ),
+    (
+        "b[0, False] = T.ones(5)",
+        RuntimeError,
+        "shape mismatch: value tensor of shape [5] cannot be broadcast to indexing result of shape "
+        "[0, 4]",
+    ),
     ("b[5] = 1", IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
     ("b[0] = 1j", RuntimeError, "value cannot be converted to type float without overflow"),
     ("b[0] = 2**70", ValueError, "Overflow when unpacking long long"),

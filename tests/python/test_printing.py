@@ -173,6 +173,25 @@ def test_sci_mode_option_forces_exponents() -> None:
     assert repr(shmtensor.tensor([1.5])) == "tensor([1.5000e+00])"
 
 
+@pytest.mark.parametrize(
+    ("sci_mode", "values", "text"),
+    [
+        (True, [1.5, float("nan"), float("inf")], "1.5000e+00,        nan,        inf"),
+        (True, [float("inf"), 1.0], "       inf, 1.0000e+00"),
+        (True, [0.0, 0.0], "0., 0."),
+        (True, [float("nan")], "nan"),
+        (True, [1 + 2j, 3e10 - 1j], "1.0000e+00+2.0000e+00j, 3.0000e+10-1.0000e+00j"),
+        (False, [1e-9, 1e9], "         0.0000, 1000000000.0000"),
+        (False, [1 + 2j, 3e10 - 1j], "          1.+2.j, 30000001024.-1.j"),
+    ],
+)
+def test_width_is_that_of_the_form_that_was_asked_for(
+    sci_mode: bool, values: list[complex], text: str
+) -> None:
+    shmtensor.set_printoptions(sci_mode=sci_mode)
+    assert repr(shmtensor.tensor(values)) == f"tensor([{text}])"
+
+
 @pytest.mark.check
 def test_threshold_option_summarises() -> None:
     shmtensor.set_printoptions(threshold=5, edgeitems=1)

@@ -57,6 +57,15 @@ static shmt_status copy_to_result(shmt_tensor* t, shmt_tensor** out) {
   return *out ? shmt__write_out("pow", t, *out) : shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
 }
 
+static shmt_status ones_to_result(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) ones = NULL;
+  SHMT_TRY(shmt_op_ones_like(self, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                             SHMT_PRESERVE_FORMAT, &ones));
+  if (*out != NULL) return copy_to_result(ones, out);
+  *out = SHMT_TAKE(ones);
+  return SHMT_OK;
+}
+
 shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tensor** out) {
   static const shmt__pointwise general = {"pow", SHMT_LOOP_pow, SHMT_PROMOTE_ARITHMETIC,
                                           SHMT_DTYPE_NONE, false};
@@ -80,10 +89,9 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
   }
   if (dtype == self->dtype) {
     const int row = special_power(dtype, exponent);
-    /* A copy is exact also where the real or imaginary part is infinite or NaN. */
-    if (kind == 3 && exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) {
-      return copy_to_result(self, out);
-    }
+    /* Exact, also where a part is infinite or NaN, and for dtypes without arithmetic. */
+    if (exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) return copy_to_result(self, out);
+    if (exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 0) return ones_to_result(self, out);
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
                                        SHMT_DTYPE_NONE, false};

@@ -139,7 +139,6 @@ static int index_by_bool(shmt__py_indexed* x, int64_t dim, bool value) {
                                  &index)) < 0)
     return -1;
   *(bool*)shmt__tensor_data(index) = value;
-  x->empty |= !value;
   return record(x, dim, index);
 }
 
@@ -239,7 +238,6 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
 int shmt__py_index_basic(shmt_tensor* t, PyObject* key, shmt__py_indexed* x) {
   x->view = shmt__tensor_ref(t);
   x->n_indices = 0;
-  x->empty = false;
   Py_ssize_t n = 1;
   PyObject** items = &key;
   PyObject* held = NULL; /* a copy of a list, which conversions could change under us */

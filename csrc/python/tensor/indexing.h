@@ -9,7 +9,6 @@ typedef struct shmt__py_indexed {
   shmt_tensor* view;                   /* owned */
   int n_indices;                       /* 0: the key was basic */
   shmt_tensor* indices[SHMT_MAX_DIMS]; /* owned; NULL for a dim without one */
-  bool empty;                          /* the key has a False: nothing is selected */
 } shmt__py_indexed;
 
 /* Apply key to t. 0, or -1 with an exception and nothing to release.

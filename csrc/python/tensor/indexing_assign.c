@@ -97,7 +97,7 @@ int shmt__py_assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
   if (shmt__py_index_basic(t, key, &x) < 0) return -1;
   SHMT_AUTO(shmt_tensor) v = value_as_tensor(t, value);
   shmt_status s = SHMT_E_PYTHON;
-  if (v != NULL) s = x.empty ? SHMT_OK : assign(&x, v);
+  if (v != NULL) s = assign(&x, v);
   shmt__py_indexed_fini(&x);
   if (s == SHMT_OK) return 0;
   shmt__py_raise(s);

@@ -37,6 +37,12 @@ def _check_count(name: str, value: Any, least: int = 1) -> None:
         raise ValueError(f"{name} must be greater than zero")
 
 
+def _two_states(operator: str, hx: Any) -> State:
+    if isinstance(hx, Tensor):  # which has rows, as a tuple has items
+        raise TypeError(f"{operator}(): argument 'hx' must be tuple of Tensors, not Tensor")
+    return tuple(hx)
+
+
 class RNNBase(Module):
     """What the recurrent layers share: weights, checks and the walk over layers.
 
@@ -265,7 +271,7 @@ class RNNBase(Module):
         if hx is None:
             rows = self.num_layers * self._directions
             return tuple(input.new_zeros((rows, batch, width)) for width in self._state_widths())
-        given = tuple(hx) if self.mode == "LSTM" else (hx,)
+        given = _two_states("lstm", hx) if self.mode == "LSTM" else (hx,)
         want = 3 if batched else 2
         if any(tensor.dim() != want for tensor in given):
             word = "batched 3-D" if batched else "unbatched 2-D"
@@ -613,7 +619,7 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """``(N, I)`` and two states ``(N, H)`` to two states; or without N."""
-        h, c = self._step("LSTM", input, None if hx is None else tuple(hx))
+        h, c = self._step("LSTM", input, None if hx is None else _two_states("lstm_cell", hx))
         return h, c
 
 

@@ -117,6 +117,27 @@ def test_power_by_a_number_equals_numpy(exponent: float) -> None:
     check(tensor(a) ** exponent, a**exponent)
 
 
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS, *COMPLEX, *BAREBONES_UNSIGNED])
+def test_powers_zero_and_one_are_exact_in_every_dtype(dtype: str) -> None:
+    a = shmtensor.tensor([0, 1, 3], dtype=getattr(shmtensor, dtype))
+    assert (a**1).tolist() == [0, 1, 3]
+    assert (a**0).tolist() == [1, 1, 1]
+    assert (a**0).dtype == (a**1).dtype == a.dtype
+    assert shmtensor.pow(a, 0, out=shmtensor.empty_like(a)).tolist() == [1, 1, 1]
+    b = a.clone()
+    assert b.pow_(0) is b
+    assert b.tolist() == [1, 1, 1]
+    assert (a**1).data_ptr() != a.data_ptr()
+
+
+def test_power_zero_of_nan_is_one_and_has_no_slope() -> None:
+    a = tensor(np.array([np.nan, np.inf, 0.0], np.float32)).requires_grad_()
+    (a**0).sum().backward()
+    assert (a**0).tolist() == [1, 1, 1]
+    assert a.grad is not None
+    assert a.grad.tolist() == [0, 0, 0]
+
+
 def test_negative_integer_powers_are_refused() -> None:
     with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
         shmtensor.ones(2, dtype=shmtensor.int64) ** -1
