@@ -10,8 +10,9 @@ sets *hold* and waits until all turns are even; a worker that begins an update m
 first and looks at *hold* then. A fence stands between the two steps on both sides, so one of them
 sees the other: no update is under way while the parent copies.
 
-A worker counts a step inside the first update of the step, while its turn is odd. So a copy of
-parameters and counts has a step in both or in neither.
+A worker counts a step as the first update of the step begins, once its turn is odd. So a copy of
+parameters and counts has a step in both or in neither. If a worker is killed inside that update,
+the step counts, and perhaps a part of its change is there: nobody makes it twice.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["Board"]
 #: Numbers of 8 bytes in a row. Rows are two cache lines apart (processors fetch lines in pairs), so
 #: that a worker that writes its own row does not slow down the others.
 _ROW = 16
-_COUNTS = ("steps", "turn", "staleness_sum", "staleness_count", "staleness_max")
+_COUNTS = ("steps", "turn", "has_loss", "staleness_sum", "staleness_count", "staleness_max")
 _NUMBERS = ("loss", "ready_s", "started_s", "finished_s")
 _HOLD, _BEGIN, _STOP, _PAUSE = range(4)
 #: Seconds between checks of a worker that waits with an update.
@@ -118,6 +119,7 @@ class Board:
     def add_step(self, rank: int, n_steps: int, loss: float) -> None:
         """A worker has done *n_steps*, and its average loss is *loss*."""
         self._fast["loss"][rank] = loss
+        self._fast["has_loss"][rank] = 1
         self.count_steps(rank, n_steps)
 
     @property

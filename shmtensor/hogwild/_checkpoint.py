@@ -28,8 +28,10 @@ class Checkpoint:
         optimizer: Name of their class.
         seed: Of the run.
         batch_size: Of the run.
-        samples: How many the data has; 0 if a function makes batches; None in files of versions
-            that did not write it.
+        samples: How many the data has; 0 if a function makes batches. None, as for the next two, in
+            files of versions that did not write it.
+        n_nodes: How many nodes shared the data.
+        node: The number of the one that wrote it.
     """
 
     model: dict[str, Any]
@@ -41,6 +43,8 @@ class Checkpoint:
     seed: int
     batch_size: int
     samples: int | None = None
+    n_nodes: int | None = None
+    node: int | None = None
 
 
 def copied(state: Any) -> Any:

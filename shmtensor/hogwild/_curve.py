@@ -54,11 +54,20 @@ class Curve:
         if is_due:
             self.points.append(point)
 
+    def end(self, point: Point) -> None:
+        """Add the last point, in place of any that is not before it."""
+        while self.points and self.points[-1].seconds >= point.seconds:
+            self.points.pop()
+        self.points.append(point)
+
     def add_metrics(self, point: Point, metrics: Metrics) -> None:
         """The model was measured as it was at *point*: it and all later points have *metrics*."""
         self.metrics = metrics
         measured = dataclasses.replace(point, metrics=metrics)
-        # The curve went on while the snapshot was measured: what was added since had older metrics.
-        at = bisect.bisect_right(self.points, point.seconds, key=operator.attrgetter("seconds"))
-        since = [dataclasses.replace(p, metrics=metrics) for p in self.points[at:]]
-        self.points[at:] = [measured, *since]
+        # The curve went on while the snapshot was measured: the point itself, if it was added, and
+        # those since had older metrics.
+        key = operator.attrgetter("seconds")
+        begin = bisect.bisect_left(self.points, point.seconds, key=key)
+        end = bisect.bisect_right(self.points, point.seconds, key=key)
+        since = [dataclasses.replace(p, metrics=metrics) for p in self.points[end:]]
+        self.points[begin:] = [measured, *since]

@@ -55,6 +55,8 @@ class Shards:
     ) -> None:
         self.batch_size = batch_size
         self.n_workers = n_workers
+        self.node = node
+        self.n_nodes = n_nodes
         self._first_rank = node * n_workers
         self._n_shares = n_nodes * n_workers
         self.seed = seed

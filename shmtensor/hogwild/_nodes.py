@@ -14,6 +14,7 @@ from shmtensor import Tensor, multiprocessing
 from shmtensor._core._mpi import ignore_signal_of_mpiexec
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._waits import LONGEST_S
+from shmtensor.hogwild._arguments import check_word, integer, number
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
 from shmtensor.hogwild._leader import Link, Task, lead
@@ -24,6 +25,8 @@ from shmtensor.multiprocessing._exit_status import in_words
 __all__ = ["Exchanges", "Nodes"]
 
 log = logging.getLogger("shmtensor.hogwild")
+
+_CALL = "hogwild.Nodes()"
 
 METHODS = ("accumulate", "average")
 POLICIES = ("continue", "stop")
@@ -101,21 +104,20 @@ class Nodes:
         join_timeout: float = 120.0,
         make_store: Callable[[], GlobalStore] | None = None,
     ) -> None:
-        for name, word, allowed in (("method", method, METHODS), ("on_lost", on_lost, POLICIES)):
-            if word not in allowed:
-                raise ValueError(
-                    f"hogwild.Nodes(): {name} must be one of {', '.join(allowed)}, got {word!r}"
-                )
-        for name, value in (
-            *(("every", every), ("lost_after", lost_after), ("join_timeout", join_timeout)),
-            *(("every_steps", every_steps), ("max_ahead", max_ahead)),
-            ("gain", gain),
-        ):
-            if value is not None and not value > 0:
-                raise ValueError(f"hogwild.Nodes(): {name} must be above 0, got {value}")
+        check_word(_CALL, "method", method, METHODS)
+        check_word(_CALL, "on_lost", on_lost, POLICIES)
+        every = number(_CALL, "every", every)
+        lost_after = number(_CALL, "lost_after", lost_after)
+        join_timeout = number(_CALL, "join_timeout", join_timeout)
+        if gain is not None:
+            gain = number(_CALL, "gain", gain)
+        if every_steps is not None:
+            every_steps = integer(_CALL, "every_steps", every_steps, above=0)
+        if max_ahead is not None:
+            max_ahead = integer(_CALL, "max_ahead", max_ahead, above=0)
         if make_store is None and importlib.util.find_spec("mpi4py") is None:
             raise ModuleNotFoundError(
-                "hogwild.Nodes(): mpi4py is not installed: pip install 'shmtensor[mpi]'",
+                f"{_CALL}: mpi4py is not installed: pip install 'shmtensor[mpi]'",
                 name="mpi4py",
             )
         self._make_store: Callable[[], GlobalStore] = make_store or functools.partial(
@@ -160,7 +162,7 @@ class Nodes:
             if event is None:
                 event = ("failed", f"not all nodes came within {self._join_timeout:g} s")
             if event[0] != "joined":
-                raise RuntimeError(f"hogwild.Nodes(): the leader could not join: {event[-1]}")
+                raise RuntimeError(f"{_CALL}: the leader could not join: {event[-1]}")
         except BaseException:
             self.__exit__()
             raise

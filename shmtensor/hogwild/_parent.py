@@ -100,7 +100,7 @@ class Parent(Generic[ModelT]):
             seconds=seconds,
             seed=self.shards.seed,
             n_threads=n_threads,
-            node=0 if self.nodes is None else self.nodes.node,
+            node=self.shards.node,
         )
 
     def resume(self) -> None:
@@ -123,6 +123,7 @@ class Parent(Generic[ModelT]):
         ):
             if theirs is not None and theirs != ours:
                 raise ValueError(f"{path} is of a run with {name} {theirs}, this one has {ours}")
+        self._warn_of_other_share(path, found)
         try:
             self.model.load_state_dict(found.model)
             for optimizer, state in zip(self.optimizers, found.optimizers, strict=True):
@@ -136,7 +137,20 @@ class Parent(Generic[ModelT]):
         # The workers' averages go on from there, if a point was taken since their first steps.
         if self.curve.points and math.isfinite(self.curve.points[-1].loss):
             self.board.columns["loss"][:] = self.curve.points[-1].loss
+            self.board.columns["has_loss"][:] = 1
         self.is_resumed = True
+
+    def _warn_of_other_share(self, path: str, found: Checkpoint) -> None:
+        """Say that others take up the data: after the loss of a node that may be what is wanted."""
+        share = found.node, found.n_nodes
+        if None not in share and share != (self.shards.node, self.shards.n_nodes):
+            warnings.warn(
+                f"{path} is of node {found.node} of {found.n_nodes}, and this is node "
+                f"{self.shards.node} of {self.shards.n_nodes}: samples of the epoch may be "
+                "repeated or left out",
+                ShmTensorWarning,
+                stacklevel=4,
+            )
 
     def start(self) -> None:
         """Start all workers."""
@@ -157,6 +171,7 @@ class Parent(Generic[ModelT]):
             if self.nodes is not None:
                 self.nodes.poll()
             point = self._point()
+            self.curve.add(point)
             if self.evaluations is not None:
                 self.evaluations.look_after(point)
             if self.folder is not None:
@@ -191,13 +206,11 @@ class Parent(Generic[ModelT]):
         return self.seconds_before + max(0.0, float(now - began) if began < now else 0.0)
 
     def _point(self) -> Point:
-        """Add the present to the curve, unless the last point is of nearly the same time."""
+        """The run as it is now."""
         columns = self.board.columns
-        has_begun = columns["steps"] > 0
-        loss = float(columns["loss"][has_begun].mean()) if has_begun.any() else float("nan")
-        point = Point(self.seconds(), self.board.n_steps(), loss, self.curve.metrics)
-        self.curve.add(point)
-        return point
+        has_loss = columns["has_loss"] > 0
+        loss = float(columns["loss"][has_loss].mean()) if has_loss.any() else float("nan")
+        return Point(self.seconds(), self.board.n_steps(), loss, self.curve.metrics)
 
     def _pause(self) -> None:
         if not self.board.has_begun:
@@ -270,6 +283,8 @@ class Parent(Generic[ModelT]):
                 seed=self.shards.seed,
                 batch_size=self.shards.batch_size,
                 samples=self.shards.n_samples,
+                n_nodes=self.shards.n_nodes,
+                node=self.shards.node,
             ),
             self.folder,
         )
@@ -293,14 +308,17 @@ class Parent(Generic[ModelT]):
                 log.warning(
                     "hogwild: worker %d %s after %d steps", worker.rank, worker.end, worker.steps
                 )
-        seconds = self.seconds()
+        point = self._point()
+        self.curve.end(point)
         if self.evaluations is not None:
             self.evaluations.finish()
-            self.evaluations.measure(self._point())
+            self.evaluations.measure(point)
         if self.folder is not None:
             self.save()
         exchanges = None if self.nodes is None else self.nodes.exchanges()
-        return Result(self.model, self.curve.points, workers, seconds, self.is_resumed, exchanges)
+        return Result(
+            self.model, self.curve.points, workers, point.seconds, self.is_resumed, exchanges
+        )
 
     def end(self) -> None:
         """Leave no process behind, whatever happened."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import SupportsFloat, SupportsIndex, TypeVar
+from typing import SupportsFloat, TypeVar
 
 from shmtensor import Tensor, multiprocessing, nn, optim
 from shmtensor.errors import ShmTensorWarning
+from shmtensor.hogwild._arguments import check_word, integer, number
 from shmtensor.hogwild._data import MapDataset, Shards
 from shmtensor.hogwild._evaluation import Evaluator
 from shmtensor.hogwild._global_store import NodeLostError
@@ -24,6 +24,7 @@ from shmtensor.hogwild._workers import POLICIES
 
 __all__ = ["run"]
 
+_CALL = "hogwild.run()"
 _NO_LIMIT = 2**62
 
 _Batch = TypeVar("_Batch")
@@ -79,7 +80,8 @@ def run(
             ``momentum=0.9`` by default.
         shared_optimizer: One optimizer with one state for all workers, instead of one for each.
         batch_size: Samples in a batch.
-        epochs: Passes over the data, of all workers together.
+        epochs: Passes over the data, of all workers together; ``inf``: until *seconds* are over, or
+            Ctrl-C.
         steps: Steps of each worker, instead of epochs.
         seconds: End after this time, between two steps; alone, or as a further limit.
         evaluate: ``evaluate(model)`` returns a number or a dictionary of numbers. It runs in its
@@ -87,7 +89,7 @@ def run(
         evaluate_every: Seconds from one evaluation to the next, at least; together they take at
             most a fifth of the time. ``inf`` measures only the final model.
         folder: Where to write checkpoints and the curve (``curve.csv``); None: nowhere.
-        checkpoint_every: Seconds between checkpoints.
+        checkpoint_every: Seconds between checkpoints; ``inf`` writes only the last one.
         resume: Continue from the checkpoint in *folder* if there is one.
         on_failure: What to do when a worker dies: "continue" without it, "restart" it where it was,
             or "stop" all and raise RuntimeError.
@@ -117,14 +119,29 @@ def run(
         Niu, Recht, Re, Wright, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
         descent", 2011.
     """
-    workers, batch_size, seed = (
-        _integer(name, value)
-        for name, value in (("workers", workers), ("batch_size", batch_size), ("seed", seed))
-    )
-    _check(workers, batch_size, epochs, steps, seconds, on_failure, view)
+    workers = integer(_CALL, "workers", workers, least=1)
+    batch_size = integer(_CALL, "batch_size", batch_size, least=1)
+    threads = integer(_CALL, "threads", threads, least=1)
+    max_restarts = integer(_CALL, "max_restarts", max_restarts, least=0)
+    seed = integer(_CALL, "seed", seed)
+    if epochs is not None:
+        epochs = number(_CALL, "epochs", epochs)
+    if steps is not None:
+        steps = integer(_CALL, "steps", steps, above=0)
+    if seconds is not None:
+        seconds = number(_CALL, "seconds", seconds)
+    evaluate_every = number(_CALL, "evaluate_every", evaluate_every, may_be_0=True)
+    checkpoint_every = number(_CALL, "checkpoint_every", checkpoint_every, may_be_0=True)
+    check_word(_CALL, "on_failure", on_failure, POLICIES)
+    check_word(_CALL, "view", view, VIEWS)
+    if epochs is not None and steps is not None:
+        raise ValueError(f"{_CALL}: give epochs or steps, not both")
+    if epochs is None and steps is None and seconds is None:
+        raise ValueError(f"{_CALL}: give one of epochs, steps and seconds")
+    _warn_of_many(workers)
     if isinstance(make_model, nn.Module):
         raise TypeError(
-            "hogwild.run(): make_model must be a function that returns a module, got a "
+            f"{_CALL}: make_model must be a function that returns a module, got a "
             f"{type(make_model).__name__} itself"
         )
     if nodes is None:
@@ -136,7 +153,7 @@ def run(
         context=context,
         model=make_model().share_memory(),
         shards=shards,
-        n_steps=_steps_of(shards, epochs, steps, seconds),
+        n_steps=_steps_of(shards, epochs, steps),
         on_failure=on_failure,
         max_restarts=max_restarts,
         folder=None if folder is None else Path(folder),
@@ -168,59 +185,26 @@ def run(
         parent.end()
 
 
-def _integer(name: str, value: SupportsIndex) -> int:
-    if not hasattr(value, "__index__"):
-        raise TypeError(f"hogwild.run(): {name} must be an integer, got {value!r}")
-    return operator.index(value)
-
-
-def _check(
-    workers: int,
-    batch_size: int,
-    epochs: float | None,
-    steps: int | None,
-    seconds: float | None,
-    on_failure: str,
-    view: str,
-) -> None:
-    for name, value in (("workers", workers), ("batch_size", batch_size)):
-        if value < 1:
-            raise ValueError(f"hogwild.run(): {name} must be at least 1, got {value}")
-    for name, limit in (("epochs", epochs), ("steps", steps), ("seconds", seconds)):
-        if limit is not None and not limit > 0:
-            raise ValueError(f"hogwild.run(): {name} must be above 0, got {limit}")
-    if epochs is not None and steps is not None:
-        raise ValueError("hogwild.run(): give epochs or steps, not both")
-    if epochs is None and steps is None and seconds is None:
-        raise ValueError("hogwild.run(): give one of epochs, steps and seconds")
-    for name, word, allowed in (
-        ("on_failure", on_failure, POLICIES),
-        ("view", view, VIEWS),
-    ):
-        if word not in allowed:
-            raise ValueError(
-                f"hogwild.run(): {name} must be one of {', '.join(allowed)}, got {word!r}"
-            )
+def _warn_of_many(workers: int) -> None:
     n_cores = len(os.sched_getaffinity(0))
     if workers > n_cores:
         warnings.warn(
-            f"hogwild.run(): {workers} workers for {n_cores} processors will wait for each other",
+            f"{_CALL}: {workers} workers for {n_cores} processors will wait for each other",
             ShmTensorWarning,
             stacklevel=3,
         )
 
 
-def _steps_of(
-    shards: Shards, epochs: float | None, steps: int | None, seconds: float | None
-) -> int:
+def _steps_of(shards: Shards, epochs: float | None, steps: int | None) -> int:
     if steps is not None:
-        return steps
+        return min(steps, _NO_LIMIT)
     if epochs is None:
         return _NO_LIMIT
     per_epoch = shards.steps_per_epoch
     if per_epoch is None:
-        raise ValueError("hogwild.run(): data(worker) has no epochs; give steps or seconds")
-    return max(1, round(per_epoch * epochs))
+        raise ValueError(f"{_CALL}: data(worker) has no epochs; give steps or seconds")
+    n_steps = per_epoch * epochs
+    return max(1, round(n_steps)) if n_steps < _NO_LIMIT else _NO_LIMIT
 
 
 def _exchanged(model: nn.Module) -> list[Tensor]:

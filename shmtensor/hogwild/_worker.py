@@ -8,12 +8,12 @@ import random
 import signal
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, SupportsFloat
 
 import shmtensor
-from shmtensor import optim
+from shmtensor import Tensor, nn, optim
 from shmtensor._core._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
@@ -61,12 +61,15 @@ class Worker(Generic[ModelT_co]):
         self._board = job.board
         self._depth = 0  # of updates
         self._is_in_step = False
+        self._is_counted = False  # the step under way, on the board
+        self._is_first = False  # it counts because of the update under way
         self._update = _Update(self)
         self.rank = rank
         self.n_workers = job.board.n_workers
         self.node = job.node
         self.model = job.model
         self.optimizer = job.optimizers[rank]
+        self._changes = _Changes(_tensors_of(self.model, self.optimizer))
         self.step = int(job.board.columns["steps"][rank])
         seed = job.seed * 1_000_003 + rank + self.step * 7_919 + job.node * 15_485_863
         self.seed = seed % 2**64
@@ -74,29 +77,49 @@ class Worker(Generic[ModelT_co]):
     def update(self) -> contextlib.AbstractContextManager[None]:
         """Change shared parameters without `Worker.optimizer`, inside this context.
 
-        A snapshot of the model has all of the change, or nothing. A step counts from its first
-        update: a run that continues from a snapshot does not repeat a step that has changed
-        parameters.
+        A snapshot of the model has all of the change, or nothing. A step counts as its first update
+        begins: neither a run that continues from a snapshot nor a process that replaces this one
+        repeats a step that has changed parameters. If that update raises before it has changed a
+        tensor in place, the step does not count.
         """
         return self._update
 
     def _begin_update(self) -> None:
         """Begin a change; one inside another belongs to it."""
         self._depth += 1
-        if self._depth == 1:
-            self._board.begin_update(self.rank)
+        if self._depth > 1:
+            return
+        is_first = self._is_in_step and not self._is_counted
+        if is_first:
+            self._changes.begin()
+        self._board.begin_update(self.rank)
+        # Before the change: a process that is killed in the middle of it leaves both.
+        if is_first:
+            self._is_first = True
+            self._count(True)
+
+    def _count(self, is_counted: bool) -> None:
+        """Say whether the step under way counts."""
+        self._is_counted = is_counted
+        self._board.count_steps(self.rank, self.step + is_counted)
 
     def _end_update(self, is_complete: bool) -> None:
         if self._depth == 0:  # it was broken off before
             return
         self._depth -= 1
         if self._depth == 0:
-            if is_complete and self._is_in_step:
-                self._board.count_steps(self.rank, self.step + 1)
+            self._settle_count(is_complete)
             self._board.end_update(self.rank)
+
+    def _settle_count(self, is_complete: bool) -> None:
+        """If the step counts only because of an update that failed and changed nothing, undo it."""
+        if self._is_first and not is_complete and not self._changes.are_there():
+            self._count(False)
+        self._is_first = False
 
     def _break_off_updates(self) -> None:
         """End an update that an exception, raised as it began or ended, has left open."""
+        self._settle_count(is_complete=False)
         self._depth = 0
         self._board.leave_update(self.rank)
 
@@ -123,6 +146,7 @@ class Worker(Generic[ModelT_co]):
     ) -> float:
         """Do a step; returns its loss."""
         self._break_off_updates()
+        self._is_counted = False
         self._is_in_step = True
         try:
             loss = train_step(self, batch)
@@ -136,6 +160,32 @@ class Worker(Generic[ModelT_co]):
         finally:
             self._is_in_step = False
             self._break_off_updates()
+
+
+def _tensors_of(model: nn.Module, optimizer: optim.Optimizer) -> Iterator[Tensor]:
+    """What updates change."""
+    yield from model.parameters()
+    yield from model.buffers()
+    for state in optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, Tensor))
+
+
+class _Changes:
+    """Whether this process has changed tensors in place since a moment."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._before: list[int] = []
+
+    def begin(self) -> None:
+        """Changes from now on count."""
+        self._before = self._versions()
+
+    def are_there(self) -> bool:
+        return self._versions() != self._before
+
+    def _versions(self) -> list[int]:
+        return [tensor._version for tensor in self._tensors]
 
 
 class _Update(contextlib.AbstractContextManager[None]):
@@ -157,7 +207,6 @@ def work(job: Job, rank: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what it means
     shmtensor.set_num_threads(job.n_threads)
     board, columns = job.board, job.board.columns
-    board.leave_update(rank)
     worker = Worker(job, rank)
     worker._seed_generators()
     worker._have_steps_update()
@@ -165,7 +214,8 @@ def work(job: Job, rank: int) -> None:
     ends_at = float("inf")
     if job.seconds is not None:
         ends_at = float(columns["started_s"][rank]) + job.seconds
-    average = float(columns["loss"][rank])
+    has_loss = columns["has_loss"][rank]
+    average = float(columns["loss"][rank]) if has_loss else None
     for batch in job.shards.batches(worker, worker.step):
         if worker.step >= job.n_steps or board.is_stopped or time.monotonic() >= ends_at:
             break
@@ -175,7 +225,7 @@ def work(job: Job, rank: int) -> None:
         loss = worker._train(job.train_step, batch)
         if is_counted:
             board.add_staleness(rank, board.n_steps_of_others(rank) - before)
-        average = loss if worker.step == 0 else average + _NEW_LOSS * (loss - average)
+        average = loss if average is None else average + _NEW_LOSS * (loss - average)
         worker.step += 1
         board.add_step(rank, worker.step, average)
     columns["finished_s"][rank] = time.monotonic()

@@ -66,6 +66,7 @@ class Workers:
                 continue
             if self._on_failure == "restart" and self._restarts[rank] < self._max_restarts:
                 self._restarts[rank] += 1
+                self._board.leave_update(rank)  # no snapshot waits until the new process is there
                 self._children[rank] = self._child(rank)
                 self._children[rank].start()
             elif self._on_failure == "stop":

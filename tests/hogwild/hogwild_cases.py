@@ -256,3 +256,61 @@ class WaitsForTheCurve:
         while worker.step == 0 and not (curve.exists() and curve.read_text().count("\n") > 1):
             time.sleep(1e-3)
         return float((self.folder / "checkpoint.pt").exists())
+
+
+class Counts(nn.Module):
+    """Counts the steps of each of two workers in a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = nn.Parameter(st.zeros(2))
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DiesInItsChange:
+    """Steps that count themselves; the first one of worker 0 is killed as it has changed."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, worker: Any, batch: Any) -> float:
+        """Change the worker's count; the optimizer changes both."""
+        dies = worker.rank == worker.step == 0
+        if self.kind == "optimizer":
+            worker.model.counts.grad = -st.ones(2)
+            if dies:
+                worker.optimizer.register_step_post_hook(die)
+            worker.optimizer.step()
+        else:
+            with worker.update(), st.no_grad():
+                worker.model.counts[worker.rank] += 1
+                if dies:
+                    die()
+        return 5.0
+
+
+class RaisesInItsChange(optim.SGD):
+    """An optimizer whose step raises, after its change or before."""
+
+    def __init__(self, has_changed: bool, parameters: Any) -> None:
+        super().__init__(parameters, lr=1.0)
+        self.has_changed = has_changed
+
+    def step(self, closure: Any = None) -> Any:
+        if self.has_changed:
+            super().step(closure)
+        raise LookupError("no step")
+
+
+def change_and_raise(kind: str, has_changed: bool, worker: Any, batch: Any) -> float:
+    """A step whose update raises, after its change or before."""
+    if kind == "optimizer":
+        worker.model.counts.grad = st.ones(2)
+        worker.optimizer.step()
+    with worker.update(), st.no_grad():
+        if has_changed:
+            worker.model.counts += 1
+        raise LookupError("no update")

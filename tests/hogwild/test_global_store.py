@@ -384,6 +384,7 @@ run(step, hogwild.Nodes(), steps=first + 5, folder=folder)
         ({"on_lost": "wait"}, "on_lost must be one of continue, stop, got 'wait'"),
         ({"every": 0.0}, "every must be above 0, got 0.0"),
         ({"max_ahead": 0}, "max_ahead must be above 0, got 0"),
+        ({"every_steps": 0}, "every_steps must be above 0, got 0"),
         ({"gain": -1.0}, "gain must be above 0, got -1.0"),
     ],
 )

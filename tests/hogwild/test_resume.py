@@ -141,6 +141,47 @@ def test_checkpoints_of_other_runs_are_refused(
         _again(tmp_path, steps=2, **options)
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"n_nodes": 2}, "of node 0 of 2, and this is node 0 of 1"),
+        ({"n_nodes": 2, "node": 1}, "of node 1 of 2, and this is node 0 of 1"),
+    ],
+)
+def test_checkpoints_of_other_nodes_go_on_and_are_told(
+    fields: dict[str, int], text: str, tmp_path: Path
+) -> None:
+    _again(tmp_path, steps=2)
+    path = tmp_path / "checkpoint.pt"
+    st.save({**st.load(path), **fields}, path)
+    with pytest.warns(UserWarning, match=text):
+        assert _again(tmp_path, steps=4).is_resumed
+
+
+def test_checkpoints_that_say_nothing_about_nodes_go_on(tmp_path: Path) -> None:
+    _again(tmp_path, steps=2)
+    path = tmp_path / "checkpoint.pt"
+    saved = st.load(path)
+    assert (saved.pop("n_nodes"), saved.pop("node")) == (1, 0)
+    st.save(saved, path)
+    assert _again(tmp_path, steps=4).is_resumed
+
+
+def test_a_checkpoint_has_the_step_in_whose_change_a_worker_died(tmp_path: Path) -> None:
+    options = {
+        "make_model": cases.Counts,
+        "train_step": cases.DiesInItsChange("update"),
+        "data": st.zeros(8),
+        "steps": 3,
+        "evaluate": None,
+    }
+    assert len(_again(tmp_path, **options).lost_workers) == 1
+    saved = st.load(tmp_path / "checkpoint.pt")
+    assert saved["steps"] == saved["model"]["counts"].tolist() == [1, 3]
+    again = _again(tmp_path, **options)
+    assert again.model.counts.tolist() == [3, 3] and not again.lost_workers
+
+
 @pytest.mark.parametrize("kind", ["update", "optimizer"])
 def test_a_checkpoint_counts_the_steps_that_it_has(kind: str, tmp_path: Path) -> None:
     result = hogwild.run(

@@ -10,7 +10,10 @@ import functools
 import itertools
 import multiprocessing
 import os
+import re
 import time
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,9 @@ import waiting
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import hogwild, nn
+from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._evaluation import Evaluator
+from shmtensor.hogwild._workers import Workers
 from shmtensor.utils.data import TensorDataset
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -145,7 +150,61 @@ def test_a_worker_that_dies_in_an_update_holds_nobody_up(tmp_path: Path) -> None
         on_failure="restart",
         max_restarts=1,
     )
-    assert result.workers[1].steps == 100 and "distance" in result.metrics
+    assert [w.steps for w in result.workers] == [100, 100] and "distance" in result.metrics
+
+
+@pytest.mark.parametrize("kind", ["update", "optimizer"])
+def test_a_step_is_not_repeated_if_its_worker_died_in_its_change(kind: str) -> None:
+    result = run(
+        cases.DiesInItsChange(kind),
+        data=st.zeros(8),
+        make_model=cases.Counts,
+        make_optimizer=cases.plain,
+        workers=1,
+        steps=3,
+        on_failure="restart",
+    )
+    (worker,) = result.workers
+    assert (worker.restarts, worker.steps, worker.loss) == (1, 3, 5.0)
+    assert result.model.counts[0].item() == 3
+
+
+@pytest.mark.parametrize("has_changed", [False, True])
+@pytest.mark.parametrize("kind", ["update", "optimizer"])
+def test_a_step_that_raises_counts_if_it_has_changed_something(
+    kind: str, has_changed: bool
+) -> None:
+    with pytest.raises(RuntimeError, match=f"ended with status 1 after {int(has_changed)} steps"):
+        run(
+            functools.partial(cases.change_and_raise, kind, has_changed),
+            data=st.zeros(8),
+            make_model=cases.Counts,
+            make_optimizer=functools.partial(cases.RaisesInItsChange, has_changed),
+            workers=1,
+            steps=3,
+        )
+
+
+def test_an_update_ends_before_a_process_replaces_the_one_that_died_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board = Board(1)
+    turns = []
+
+    class Ended:
+        def start(self) -> None:
+            turns.append(board.columns["turn"][0].item())
+
+        def has_ended(self) -> bool:
+            return True
+
+    monkeypatch.setattr(Workers, "_child", lambda self, rank: Ended())
+    workers = Workers(mp.get_context("fork"), board, "restart", max_restarts=1)
+    job: Any = None
+    workers.start(job)
+    board.begin_update(0)
+    workers.look_after()
+    assert turns == [0, 2]
 
 
 @pytest.mark.check
@@ -213,6 +272,13 @@ def test_views_show_workers(view: str, capsys: Any) -> None:
         ({"batch_size": -1}, "batch_size must be at least 1, got -1"),
         ({"epochs": 0}, "epochs must be above 0, got 0"),
         ({"seconds": float("nan")}, "seconds must be above 0, got nan"),
+        ({"steps": 0}, "steps must be above 0, got 0"),
+        ({"steps": -(10**400)}, "steps must be above 0, got -1000"),
+        ({"seconds": -(10**400)}, "seconds must be above 0, got -1000"),
+        ({"threads": 0}, "threads must be at least 1, got 0"),
+        ({"max_restarts": -1}, "max_restarts must be at least 0, got -1"),
+        ({"evaluate_every": -1.0}, "evaluate_every must be 0 or more, got -1.0"),
+        ({"checkpoint_every": float("nan")}, "checkpoint_every must be 0 or more, got nan"),
         ({"epochs": 1, "steps": 1}, "not both"),
         ({"on_failure": "ignore"}, "one of continue, restart, stop, got 'ignore'"),
         ({"view": "loud"}, "one of auto, table, plain, none, got 'loud'"),
@@ -225,11 +291,43 @@ def test_refused(options: dict[str, Any], text: str) -> None:
         run(**options)
 
 
-@pytest.mark.parametrize("name", ["workers", "batch_size", "seed"])
+@pytest.mark.parametrize("name", ["workers", "batch_size", "seed", "threads", "max_restarts"])
 def test_numbers_that_are_no_integers_are_refused_at_once(name: str) -> None:
     for wrong in (1.5, float("nan"), "1"):
         with pytest.raises(TypeError, match=f"{name} must be an integer, got {wrong!r}"):
             run(**{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["epochs", "seconds", "evaluate_every", "checkpoint_every"])
+def test_what_is_no_number_is_refused_at_once(name: str) -> None:
+    for wrong in ("1", [1.0], 1j):
+        with pytest.raises(TypeError, match=re.escape(f"{name} must be a number, got {wrong!r}")):
+            run(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps": 10**400, "seconds": 0.2},
+        {"epochs": 10**400, "seconds": Fraction(1, 5)},
+        {"seconds": Decimal("0.2"), "evaluate_every": Decimal(1), "checkpoint_every": Decimal(1)},
+    ],
+)
+def test_numbers_may_be_of_any_type_and_size(options: dict[str, Any], tmp_path: Path) -> None:
+    result = run(**options, evaluate=cases.distance, folder=tmp_path)
+    assert result.steps > 0 and not result.lost_workers
+
+
+def test_steps_are_whole() -> None:
+    for wrong in (1.5, float("inf")):
+        with pytest.raises(TypeError, match=f"steps must be an integer, got {wrong!r}"):
+            run(steps=wrong)
+
+
+@pytest.mark.parametrize("epochs", [float("inf"), 1e300])
+def test_epochs_without_an_end_end_with_the_time(epochs: float) -> None:
+    result = run(epochs=epochs, seconds=0.5, checkpoint_every=float("inf"))
+    assert result.steps > 0
 
 
 @pytest.mark.parametrize("seed", [np.int64(3), -3, 2**70])
@@ -250,6 +348,15 @@ def test_more_workers_than_processors_are_told() -> None:
     n = len(os.sched_getaffinity(0)) + 1
     with pytest.warns(UserWarning, match=f"{n} workers for {n - 1} processors"):
         run(workers=n, steps=3)
+
+
+def test_the_last_point_is_of_the_final_model() -> None:
+    result = run()
+    last = result.points[-1]
+    assert (last.steps, last.seconds) == (result.steps, result.seconds)
+    assert last.loss == np.mean([worker.loss for worker in result.workers])
+    seconds = [point.seconds for point in result.points]
+    assert seconds == sorted(set(seconds))
 
 
 def test_metrics_belong_to_the_moment_of_the_snapshot() -> None:
