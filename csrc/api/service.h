@@ -33,7 +33,7 @@ typedef struct shmt_service_options {
 
 /* Become the service's manager, in the foreground until SIGTERM: this program is replaced. Uses the socket that systemd
  * passed, if any. Returns only on failure.
- * Errors: SHMT_E_MANAGER (it runs already), SHMT_E_OS (its socket cannot be bound). */
+ * Errors: SHMT_E_MANAGER (it runs already), SHMT_E_OS (its socket cannot be bound), SHMT_E_VALUE (the group). */
 int shmt_service_serve(const shmt_service* v, const shmt_service_options* how);
 
 typedef struct shmt_service_counters {

@@ -112,9 +112,11 @@ shmtensor_status shmtensor_wait_newer(shmtensor_service* service, const char* na
   const uint32_t n_signals = shmt__os_n_interrupted();
   for (;;) {
     const int slice = shmt__slice_ms(deadline_ns, SLICE_MS);
-    const shmt_status status = shmt_service_wait(v, name, version, slice);
-    if (status == SHMT_OK) break;
-    if (status != SHMT_E_TIMEOUT) return shmt__public_status(status);
+    shmt_status status = shmt_service_wait(v, name, version, slice);
+    if (status == SHMT_OK) status = shmt_service_find(v, name, &entry);
+    if (status == SHMT_OK && entry.version > version) break;
+    /* It may have been unpublished at this moment. */
+    if (status != SHMT_OK && status != SHMT_E_TIMEOUT && status != SHMT_E_KEY) return shmt__public_status(status);
     if (slice == 0)
       return shmt__public_fail(SHMTENSOR_E_TIMEOUT, "%s(): no version of '%s' above %" PRIu64 " came in time", __func__,
                                name, version);
@@ -123,8 +125,6 @@ shmtensor_status shmtensor_wait_newer(shmtensor_service* service, const char* na
     if (shmt__handle_is_closed(&v_use))
       return shmt__public_fail(SHMTENSOR_E_CLOSED, "%s(): service was closed meanwhile", __func__);
   }
-  if (out_version == NULL) return SHMTENSOR_OK;
-  SHMT_PUBLIC_TRY(shmt_service_find(v, name, &entry));
-  *out_version = entry.version;
+  if (out_version != NULL) *out_version = entry.version;
   return SHMTENSOR_OK;
 }

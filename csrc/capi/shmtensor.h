@@ -258,12 +258,15 @@ shmtensor_status shmtensor_queue_close(shmtensor_queue* queue);
 /* Put a value, which stays the caller's. Errors: FULL, VALUE (nested more than 12 deep, too many tensors), NO_MEMORY,
  * INTERRUPTED, HANDLE, MANAGER. */
 shmtensor_status shmtensor_queue_put(shmtensor_queue* queue, const shmtensor_value* value, double timeout);
-/* Take the first message, for good. Errors: EMPTY, TYPE (it is a pickle; it is gone), HANDLE (it is damaged; it is
- * gone), NO_MEMORY, INTERRUPTED. Ownership: *out is the caller's. */
+/* Take the first message, for good. Errors: EMPTY, TYPE (it is a pickle; it is gone), VALUE (its lists are nested more
+ * than 200 deep; it is gone), HANDLE (it is damaged; it is gone), NO_MEMORY, INTERRUPTED.
+ * Ownership: *out is the caller's. */
 shmtensor_status shmtensor_queue_get(shmtensor_queue* queue, double timeout, shmtensor_value** out);
 /* Take the first message until it is acknowledged: if this process ends before, or lets go of it, the message goes back
  * to the front. out_count, which may be NULL: how often it was delivered, with this time.
- * Errors: as above, but a message of Python's pickles goes back; FULL: those that are not acknowledged take all room.
+ * Errors: as above, but after TYPE, VALUE and NO_MEMORY the message goes back, as Python may read it, or this process
+ * later; after HANDLE it goes back only where max_deliveries bounds that. It was delivered in vain then, except after
+ * NO_MEMORY. FULL: those that are not acknowledged take all room.
  * Ownership: both are the caller's; shmtensor_delivery_acknowledge or shmtensor_delivery_release. */
 shmtensor_status shmtensor_queue_get_delivery(shmtensor_queue* queue, double timeout, shmtensor_value** out,
                                               shmtensor_delivery** out_delivery, uint32_t* out_count);

@@ -128,6 +128,7 @@ class Tensor {
     return n;
   }
   bool is_contiguous() const {
+    if (numel() == 0) return true;
     std::int64_t dense = 1;
     for (int i = ndim() - 1; i >= 0; i--) {
       if (dl().strides != nullptr && size(i) > 1 && dl().strides[i] != dense) return false;
@@ -295,8 +296,11 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
   ~Handle() { close(); }
   T* get() const noexcept { return handle_; }
+  // Goes on until the handle is gone, whatever signals come.
   void close() noexcept {
-    if (handle_ != nullptr) (void)close_function(handle_);
+    if (handle_ == nullptr) return;
+    while (close_function(handle_) == SHMTENSOR_E_INTERRUPTED) {
+    }
     handle_ = nullptr;
   }
 
@@ -308,8 +312,13 @@ class Delivery : public Handle<shmtensor_delivery, shmtensor_delivery_release> {
  public:
   Delivery(Value value, shmtensor_delivery* delivery, std::uint32_t count) noexcept
       : Handle(delivery), value(std::move(value)), count(count) {}
-  // The work is done. Without it the message goes back to its queue.
-  void acknowledge() { check(shmtensor_delivery_acknowledge(std::exchange(handle_, nullptr))); }
+  // The work is done. Without it the message goes back to its queue. When a signal ends the call, nothing has happened:
+  // call again.
+  void acknowledge() {
+    const shmtensor_status status = shmtensor_delivery_acknowledge(get());
+    if (status != SHMTENSOR_E_INTERRUPTED) handle_ = nullptr;
+    check(status);
+  }
   Value value;
   std::uint32_t count;
 };
@@ -577,6 +586,7 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
  public:
   // No name: the default service.
   explicit Service(const char* name = nullptr, bool start = false) : Handle(open(name, start)) {}
+  // The size of the options is set here.
   explicit Service(const shmtensor_service_options& options) : Handle(open(options)) {}
 
   template <typename T>
@@ -648,15 +658,15 @@ class Service : public Handle<shmtensor_service, shmtensor_service_close> {
   }
 
  private:
-  static shmtensor_service* open(const shmtensor_service_options& options) {
+  static shmtensor_service* open(shmtensor_service_options options) {
     check_library();
+    options.size = sizeof options;
     shmtensor_service* service = nullptr;
     check(shmtensor_service_open(&options, &service));
     return service;
   }
   static shmtensor_service* open(const char* name, bool start) {
     shmtensor_service_options options{};
-    options.size = sizeof options;
     options.name = name;
     options.start = start;
     return open(options);

@@ -1,4 +1,6 @@
 // tests/capi/wrapper.cpp -- the wrapper of C++: each class once, and what it throws.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -25,6 +27,27 @@ shmtensor_status thrown(F&& f) {
     return error.status();
   }
   return SHMTENSOR_OK;
+}
+
+// Stands before the library's own function: so many calls are ended by a signal first.
+static int n_signals = 0;
+
+static shmtensor_status unless_interrupted(const char* name, shmtensor_delivery* delivery) {
+  if (n_signals > 0) {
+    n_signals--;
+    (void)shmtensor_none(nullptr);  // there is a text
+    return SHMTENSOR_E_INTERRUPTED;
+  }
+  using Function = shmtensor_status (*)(shmtensor_delivery*);
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name))(delivery);
+}
+
+extern "C" shmtensor_status shmtensor_delivery_acknowledge(shmtensor_delivery* delivery) {
+  return unless_interrupted("shmtensor_delivery_acknowledge", delivery);
+}
+
+extern "C" shmtensor_status shmtensor_delivery_release(shmtensor_delivery* delivery) {
+  return unless_interrupted("shmtensor_delivery_release", delivery);
 }
 
 static void values(Service& service) {
@@ -79,6 +102,19 @@ static void refusals(Service& service) {
   CHECK(thrown([&] { (void)loan.view<float>(); }) == SHMTENSOR_E_TYPE);
 }
 
+static void empty_tensors(Service& service) {
+  CHECK(service.empty<float>({2, 0}).view<float>().empty());
+  CHECK(service.empty<float>({0, 3, 2}).is_contiguous());
+  CHECK(service.empty<float>({}).view<float>().size() == 1);
+}
+
+static void options_without_their_size(const char* name) {
+  shmtensor_service_options options{};
+  options.name = name;
+  Service same(options);
+  CHECK(same.get() != nullptr && options.size == 0);
+}
+
 static void queues(Service& service) {
   Queue queue = service.queue("q", {0, 1, 0, 0, 0});
   queue.put(Value::of(7));
@@ -94,6 +130,20 @@ static void queues(Service& service) {
   CHECK(again.count == 2 && again.value.as_int() == 7);
   again.acknowledge();
   CHECK(thrown([&] { (void)queue.get_value(0); }) == SHMTENSOR_E_EMPTY);
+}
+
+static void interruptions(Service& service) {
+  Queue queue = service.queue("interrupted");
+  queue.put(Value::of(1));
+  Delivery delivery = queue.get_delivery();
+  n_signals = 1;
+  CHECK(thrown([&] { delivery.acknowledge(); }) == SHMTENSOR_E_INTERRUPTED);
+  delivery.acknowledge();
+  CHECK(delivery.get() == nullptr && thrown([&] { delivery.acknowledge(); }) == SHMTENSOR_E_VALUE);
+  queue.put(Value::of(2));
+  n_signals = 2;
+  { Delivery unsettled = queue.get_delivery(); }
+  CHECK(n_signals == 0 && queue.get_delivery(0).count == 2);
 }
 
 static void topics(Service& service) {
@@ -164,7 +214,10 @@ int main(int argc, char** argv) {
   Service service(argv[1], true);
   values(service);
   refusals(service);
+  empty_tensors(service);
+  options_without_their_size(argv[1]);
   queues(service);
+  interruptions(service);
   topics(service);
   calls(service);
   locks(service);

@@ -74,6 +74,45 @@ def test_what_occurs_twice_is_one_object_again() -> None:
     assert answer[2]["loop"] is answer
 
 
+def test_tuple_that_occurs_twice_is_one_tuple_again() -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    inner = (1, "x", [2])
+    outer = (inner, inner)
+    tensor = st.ones(1)
+    queue.put([inner, outer, [outer, tensor], (inner, tensor), inner[2]])
+    answer = queue.get()
+    assert answer[0] == inner
+    assert answer[0] is answer[1][0] is answer[1][1] is answer[3][0]
+    assert answer[2][0] is answer[1]
+    assert answer[2][1] is answer[3][1]
+    assert answer[4] is answer[0][2]
+
+
+@pytest.mark.parametrize("width", [2, 1000])
+@pytest.mark.parametrize("depth", [3, 11, 40])
+def test_ways_to_one_tuple_are_not_counted(width: int, depth: int) -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    item: Any = (1,)
+    for _ in range(depth):
+        item = (item,) * width
+    queue.put(item)
+    answer = queue.get()
+    for _ in range(depth):
+        assert len(answer) == width
+        assert all(each is answer[0] for each in answer)
+        answer = answer[0]
+    assert answer == (1,)
+
+
+def test_more_shared_tuples_than_numbers_arrive() -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    item = [(i,) for i in range(70_000)]
+    kept = list(item)
+    for whole in ([item, item], [item, kept]):
+        queue.put(whole)
+        assert queue.get() == whole
+
+
 def test_tuple_that_holds_itself_arrives() -> None:
     queue = SimpleQueue(ctx=CONTEXT)
     inside: list[Any] = []

@@ -14,7 +14,7 @@ typedef struct reader {
   const char* records;
   uint32_t n_records, n_storages;
   shmt_storage* const* storages;
-  shmtensor_value** known; /* owned references: the lists, dicts and tensors so far */
+  shmtensor_value** known; /* owned references: the numbered objects so far */
   uint32_t n_known, known_cap;
 } reader;
 
@@ -112,6 +112,14 @@ static shmt_status read_container(reader* r, int kind, uint32_t n, int depth, sh
   return SHMT_OK;
 }
 
+static shmt_status read_shared_tuple(reader* r, uint32_t n, int depth, shmtensor_value** out) {
+  SHMT_AUTO(shmtensor_value) v = NULL;
+  SHMT_TRY(read_container(r, SHMTENSOR_TUPLE, n, depth, &v));
+  SHMT_TRY(remember(r, v));
+  *out = SHMT_TAKE(v);
+  return SHMT_OK;
+}
+
 static shmt_status read_again(const reader* r, uint32_t number, shmtensor_value** out) {
   if (number >= r->n_known) return fail_damaged(r);
   shmtensor_value* v = r->known[number];
@@ -162,13 +170,15 @@ static shmt_status read_value(reader* r, int depth, shmtensor_value** out) {
   if (tag == SHMT_TAG_TENSOR) return read_tensor(r, n, out);
   if (tag == SHMT_TAG_AGAIN) return read_again(r, n, out);
   /* A byte at least for each item: a false count makes nothing large. */
-  if (tag > SHMT_TAG_DICT || n > (size_t)(r->end - r->at)) return fail_damaged(r);
+  if (n > (size_t)(r->end - r->at)) return fail_damaged(r);
   switch (tag) {
     case SHMT_TAG_TUPLE: return read_container(r, SHMTENSOR_TUPLE, n, depth, out);
     case SHMT_TAG_LIST: return read_container(r, SHMTENSOR_LIST, n, depth, out);
     case SHMT_TAG_DICT: return read_container(r, SHMTENSOR_DICT, n, depth, out);
+    case SHMT_TAG_SHARED_TUPLE: return read_shared_tuple(r, n, depth, out);
     case SHMT_TAG_TEXT: return read_run(r, SHMTENSOR_TEXT, n, out);
-    default: return read_run(r, SHMTENSOR_BYTES, n, out);
+    case SHMT_TAG_BYTES: return read_run(r, SHMTENSOR_BYTES, n, out);
+    default: return fail_damaged(r);
   }
 }
 

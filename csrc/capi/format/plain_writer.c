@@ -93,26 +93,41 @@ static shmt_status write_tensor(shmt__plain_writer* w, const shmtensor_value* v)
 
 static shmt_status write_value(shmt__plain_writer* w, const shmtensor_value* v, int depth);
 
-static shmt_status write_items(shmt__plain_writer* w, const shmtensor_value* v, int depth) {
+static shmt_status write_items(shmt__plain_writer* w, const shmtensor_value* v, uint8_t tag, int depth) {
   const bool is_dict = v->kind == SHMTENSOR_DICT;
   const size_t n = is_dict ? v->u.items.n / 2 : v->u.items.n;
   SHMT_REQUIRE(depth < SHMT_MESSAGE_MOST_DEPTH && n <= UINT32_MAX, SHMT_E_VALUE,
                "the values of a message are nested at most %d deep", SHMT_MESSAGE_MOST_DEPTH);
-  const uint8_t tag = is_dict ? SHMT_TAG_DICT : v->kind == SHMTENSOR_LIST ? SHMT_TAG_LIST : SHMT_TAG_TUPLE;
   SHMT_TRY(write_count(w, tag, (uint32_t)n));
   for (size_t i = 0; i < v->u.items.n; i++) SHMT_TRY(write_value(w, v->u.items.at[i], depth + 1));
   return SHMT_OK;
 }
 
-/* What is numbered: the receiver has one object where we have one node. */
-static shmt_status write_object(shmt__plain_writer* w, const shmtensor_value* v, int depth) {
+/* Errors: SHMT_E_VALUE: there is no number left. */
+static shmt_status number(shmt__plain_writer* w, const shmtensor_value* v) {
   shmtensor_value* node = (shmtensor_value*)(uintptr_t)v; /* the note is ours, the value is not changed */
-  if (v->written_by == w->id) return write_count(w, SHMT_TAG_AGAIN, v->number);
   SHMT_REQUIRE(w->n_objects < SHMT_MESSAGE_MOST_OBJECTS, SHMT_E_VALUE,
-               "a message with more than %d lists, dicts and tensors", SHMT_MESSAGE_MOST_OBJECTS);
+               "a message with more than %d lists, dicts, tensors and tuples that are at several places",
+               SHMT_MESSAGE_MOST_OBJECTS);
   node->written_by = w->id;
   node->number = w->n_objects++;
-  return v->kind == SHMTENSOR_TENSOR ? write_tensor(w, v) : write_items(w, v, depth);
+  return SHMT_OK;
+}
+
+/* What is numbered: the receiver has one object where we have one node. */
+static shmt_status write_object(shmt__plain_writer* w, const shmtensor_value* v, int depth) {
+  if (v->written_by == w->id) return write_count(w, SHMT_TAG_AGAIN, v->number);
+  SHMT_TRY(number(w, v));
+  if (v->kind == SHMTENSOR_TENSOR) return write_tensor(w, v);
+  return write_items(w, v, v->kind == SHMTENSOR_LIST ? SHMT_TAG_LIST : SHMT_TAG_DICT, depth);
+}
+
+/* Numbered when it ends: the items come first, and may take the last number. */
+static shmt_status write_tuple(shmt__plain_writer* w, const shmtensor_value* v, int depth) {
+  if (v->written_by == w->id) return write_count(w, SHMT_TAG_AGAIN, v->number);
+  if (v->refs == 1) return write_items(w, v, SHMT_TAG_TUPLE, depth);
+  SHMT_TRY(write_items(w, v, SHMT_TAG_SHARED_TUPLE, depth));
+  return number(w, v);
 }
 
 static shmt_status write_value(shmt__plain_writer* w, const shmtensor_value* v, int depth) {
@@ -123,7 +138,7 @@ static shmt_status write_value(shmt__plain_writer* w, const shmtensor_value* v, 
     case SHMTENSOR_FLOAT: return write_tag(w, SHMT_TAG_FLOAT, &v->u.real, sizeof v->u.real);
     case SHMTENSOR_TEXT: return write_run(w, SHMT_TAG_TEXT, v);
     case SHMTENSOR_BYTES: return write_run(w, SHMT_TAG_BYTES, v);
-    case SHMTENSOR_TUPLE: return write_items(w, v, depth);
+    case SHMTENSOR_TUPLE: return write_tuple(w, v, depth);
     default: return write_object(w, v, depth);
   }
 }

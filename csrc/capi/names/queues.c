@@ -96,6 +96,7 @@ typedef struct delivery_object {
   queue_object* queue;  /* a reference */
   uint64_t id;
   uint32_t fork; /* shmt__fork_count() of the process that has the message */
+  bool counts;   /* a program has got it: if it goes back, it was delivered in vain */
   atomic_bool is_settled;
 } delivery_object;
 
@@ -108,9 +109,26 @@ static void let_go_quietly(queue_object* q, uint64_t id, bool counts) {
   }
 }
 
+static void acknowledge_quietly(queue_object* q, uint64_t id) {
+  const uint64_t deadline_ns = shmt__os_now_ns() + QUIET_MS * UINT64_C(1000000);
+  while (shmt__ring_acknowledge(q->ring, id, deadline_ns) == SHMT_RING_INTERRUPTED) {
+  }
+}
+
+/* A message that cannot be read. What Python may read goes back. What nobody can read would come for ever: it is
+ * dropped, unless the queue counts deliveries. A lack of memory, or of a manager, is not the message's fault. */
+static void refuse(queue_object* q, uint64_t id, shmtensor_status why) {
+  const bool counts = why == SHMTENSOR_E_TYPE || why == SHMTENSOR_E_VALUE || why == SHMTENSOR_E_HANDLE;
+  const atomic_uint_least32_t* max_deliveries = &q->ring->header->max_deliveries;
+  if (why == SHMTENSOR_E_HANDLE && atomic_load_explicit(max_deliveries, memory_order_relaxed) == 0)
+    acknowledge_quietly(q, id);
+  else
+    let_go_quietly(q, id, counts);
+}
+
 static void end_delivery(void* object) {
   delivery_object* d = object;
-  if (!atomic_load(&d->is_settled) && d->fork == shmt__fork_count()) let_go_quietly(d->queue, d->id, true);
+  if (!atomic_load(&d->is_settled) && d->fork == shmt__fork_count()) let_go_quietly(d->queue, d->id, d->counts);
   release_queue(d->queue);
   free(d);
 }
@@ -147,6 +165,7 @@ static shmtensor_status new_delivery(queue_object* q, uint64_t id, shmtensor_del
   *d = (delivery_object){.queue = q, .id = id, .fork = shmt__fork_count()};
   (void)atomic_fetch_add_explicit(&q->n_refs, 1, memory_order_relaxed);
   SHMT_PASS(shmt__handle_open(SHMT_HANDLE_DELIVERY, d, end_delivery, &handle));
+  d->counts = true;
   *out = handle;
   return SHMTENSOR_OK;
 }
@@ -170,10 +189,9 @@ shmtensor_status shmtensor_queue_get_delivery(shmtensor_queue* queue, double tim
   shmtensor_status status = shmt__value_unpack(&m, q->mode, &value);
   shmt__received_message_fini(&m);
   if (status != SHMTENSOR_OK) {
-    /* Python may read what C cannot. */
     char text[SHMT_PUBLIC_TEXT_BYTES];
     (void)snprintf(text, sizeof text, "%s", shmt_error_message());
-    let_go_quietly(q, d.id, true);
+    refuse(q, d.id, status);
     return shmt__public_fail(status, "%s", text);
   }
   SHMT_PASS(new_delivery(q, d.id, out_delivery));

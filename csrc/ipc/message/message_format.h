@@ -16,12 +16,14 @@
  *   BYTE      int8                        LIST      count, then the items
  *   INT       int64                       DICT      count, then keys and values
  *   FLOAT     double                      TENSOR    place of its record
- *   TEXT      length, UTF-8               AGAIN     number of a list, dict or tensor before
- *   BYTES     length, bytes
+ *   TEXT      length, UTF-8               AGAIN     number of a list, dict, tensor or shared tuple before
+ *   BYTES     length, bytes               SHARED_TUPLE  count, then the items
  *
  * Tags are bytes. Counts, lengths, places and numbers are uint32. Everything has the byte order of the machine and lies
- * at any address. Lists, dicts and tensors are numbered from 0 in the order in which they begin; AGAIN is the same
- * object once more. Items are nested at most SHMT_MESSAGE_MOST_DEPTH deep.
+ * at any address. Lists, dicts and tensors are numbered from 0 in the order in which they begin, shared tuples among
+ * them when they end, for nothing in a tuple can stand for the tuple; AGAIN is the same object once more. Items are
+ * nested at most SHMT_MESSAGE_MOST_DEPTH deep. A writer numbers the tuples that may come again: without that, tuples
+ * within tuples would be written as often as there are ways to them. In keys of dicts no tuple has a number.
  *
  * Everything that is read is checked: it may lie in memory that others write. docs/messages.md describes the format for
  * readers outside of this project; a change of it is a new SHMT_RING_VERSION.
@@ -45,11 +47,12 @@ typedef enum shmt__message_tag {
   SHMT_TAG_DICT,
   SHMT_TAG_TENSOR,
   SHMT_TAG_AGAIN,
+  SHMT_TAG_SHARED_TUPLE,
 } shmt__message_tag;
 
 enum {
   SHMT_MESSAGE_MOST_DEPTH = 12,
-  SHMT_MESSAGE_MOST_OBJECTS = 1 << 16, /* lists, dicts and tensors that are numbered */
+  SHMT_MESSAGE_MOST_OBJECTS = 1 << 16, /* that are numbered */
   SHMT_RECORD_IS_STORAGE = 0xff,       /* in place of a dtype */
 };
 

@@ -76,7 +76,7 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 8,
+  SHMT_RING_VERSION = 9,
   SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
   SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
   SHMT_RING_LINE_DATA = 4352,         /* the same of a bare ring with the words of calls (ipc/call/call_layout.h) */

@@ -95,6 +95,7 @@ typedef struct writer {
   shmt__py_message_writer* message;
   memo memo;
   const PyObject* open[SHMT_MESSAGE_MOST_DEPTH]; /* what is being written, by depth */
+  bool is_in_key;
 } writer;
 
 static bool write_bytes(writer* w, const void* data, size_t nbytes) {
@@ -149,9 +150,9 @@ static shmt__py_quick write_items(writer* w, PyObject* o, uint8_t tag, int depth
   uint32_t n = 0;
   shmt__py_quick r = write_count(w, tag, 0);
   for (; r == SHMT_PY_QUICK_DONE; n++) {
-    Py_ssize_t size = tag == SHMT_TAG_TUPLE ? PyTuple_GET_SIZE(o) : PyList_GET_SIZE(o);
+    Py_ssize_t size = tag == SHMT_TAG_LIST ? PyList_GET_SIZE(o) : PyTuple_GET_SIZE(o);
     if ((Py_ssize_t)n >= size) break;
-    PyObject* item = tag == SHMT_TAG_TUPLE ? PyTuple_GET_ITEM(o, n) : PyList_GET_ITEM(o, n);
+    PyObject* item = tag == SHMT_TAG_LIST ? PyList_GET_ITEM(o, n) : PyTuple_GET_ITEM(o, n);
     Py_INCREF(item);
     r = write_object(w, item, depth + 1);
     Py_DECREF(item);
@@ -167,9 +168,12 @@ static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
   PyObject *key, *value;
   shmt__py_quick r = write_count(w, SHMT_TAG_DICT, 0);
   while (r == SHMT_PY_QUICK_DONE && PyDict_Next(o, &position, &key, &value)) {
+    const bool was_in_key = w->is_in_key;
     Py_INCREF(key);
     Py_INCREF(value);
+    w->is_in_key = true;
     r = write_object(w, key, depth + 1);
+    w->is_in_key = was_in_key;
     if (r == SHMT_PY_QUICK_DONE) r = write_object(w, value, depth + 1);
     Py_DECREF(key);
     Py_DECREF(value);
@@ -208,17 +212,34 @@ static shmt__py_quick write_array(writer* w, PyObject* o, int depth) {
   return r;
 }
 
+static shmt__py_quick note(writer* w, PyObject* o) {
+  if (memo_add(&w->memo, o)) return SHMT_PY_QUICK_DONE;
+  PyErr_NoMemory();
+  return SHMT_PY_QUICK_FAILED;
+}
+
 /* What has an identity that the receiver may rely on. */
 static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth) {
   int64_t before = memo_find(&w->memo, o);
   if (before >= 0) return write_count(w, SHMT_TAG_AGAIN, (uint32_t)before);
   if (w->memo.n >= SHMT_MESSAGE_MOST_OBJECTS) return SHMT_PY_QUICK_NOT_PLAIN;
-  if (!memo_add(&w->memo, o)) {
-    PyErr_NoMemory();
-    return SHMT_PY_QUICK_FAILED;
-  }
+  shmt__py_quick noted = note(w, o);
+  if (noted != SHMT_PY_QUICK_DONE) return noted;
   if (tag == SHMT_TAG_TENSOR) return Py_TYPE(o) == shmt__py_tensor_type ? write_tensor(w, o) : write_array(w, o, depth);
   return tag == SHMT_TAG_DICT ? write_dict(w, o, depth) : write_items(w, o, tag, depth);
+}
+
+/* A tuple in another object. It is held here and there; if by others too, it may come again. */
+static shmt__py_quick write_inner_tuple(writer* w, PyObject* o, int depth) {
+  if (Py_REFCNT(o) <= 2) return write_items(w, o, SHMT_TAG_TUPLE, depth);
+  int64_t before = memo_find(&w->memo, o);
+  if (before >= 0) return write_count(w, SHMT_TAG_AGAIN, (uint32_t)before);
+  for (int i = 0; i < depth; i++)
+    if (w->open[i] == o) return SHMT_PY_QUICK_NOT_PLAIN; /* it holds itself */
+  if (w->memo.n >= SHMT_MESSAGE_MOST_OBJECTS) return write_items(w, o, SHMT_TAG_TUPLE, depth);
+  shmt__py_quick r = write_items(w, o, SHMT_TAG_SHARED_TUPLE, depth);
+  if (r != SHMT_PY_QUICK_DONE) return r;
+  return w->memo.n < SHMT_MESSAGE_MOST_OBJECTS ? note(w, o) : SHMT_PY_QUICK_NOT_PLAIN;
 }
 
 static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
@@ -236,11 +257,8 @@ static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
   if (type == &PyBytes_Type) return write_run(w, SHMT_TAG_BYTES, PyBytes_AS_STRING(o), PyBytes_GET_SIZE(o));
   if (depth >= SHMT_MESSAGE_MOST_DEPTH) return SHMT_PY_QUICK_NOT_PLAIN;
   w->open[depth] = o;
-  if (type == &PyTuple_Type) {
-    for (int i = 0; i < depth; i++)
-      if (w->open[i] == o) return SHMT_PY_QUICK_NOT_PLAIN; /* it holds itself */
-    return write_items(w, o, SHMT_TAG_TUPLE, depth);
-  }
+  if (type == &PyTuple_Type)
+    return depth == 0 || w->is_in_key ? write_items(w, o, SHMT_TAG_TUPLE, depth) : write_inner_tuple(w, o, depth);
   if (type == &PyList_Type) return write_known(w, o, SHMT_TAG_LIST, depth);
   if (type == &PyDict_Type) return write_known(w, o, SHMT_TAG_DICT, depth);
   if (w->message->adopts & SHMT_PY_SENDS_AS_OURS) return write_known(w, o, SHMT_TAG_TENSOR, depth);
@@ -263,6 +281,7 @@ typedef struct reader {
   PyObject** known; /* owned references */
   uint32_t n_known, known_capacity;
   PyObject* few[FEW_OBJECTS];
+  bool is_in_key;
 } reader;
 
 static PyObject* fail_damaged(const reader* r) {
@@ -323,7 +342,10 @@ static PyObject* read_list(reader* r, uint32_t n, int depth) {
 static PyObject* read_dict(reader* r, uint32_t n, int depth) {
   PyObject* o = remember(r, PyDict_New());
   for (uint32_t i = 0; o != NULL && i < n; i++) {
+    const bool was_in_key = r->is_in_key;
+    r->is_in_key = true;
     PyObject* key = read_object(r, depth + 1);
+    r->is_in_key = was_in_key;
     PyObject* value = key != NULL ? read_object(r, depth + 1) : NULL;
     if (value == NULL || PyDict_SetItem(o, key, value) < 0) Py_CLEAR(o);
     Py_XDECREF(key);
@@ -359,12 +381,17 @@ static PyObject* read_object(reader* r, int depth) {
   if (tag < SHMT_TAG_TEXT) return read_number(r, tag);
   if (!take_bytes(r, &n, sizeof n)) return fail_damaged(r);
   if (tag == SHMT_TAG_TENSOR) return read_tensor(r, n);
-  if (tag == SHMT_TAG_AGAIN && n < r->n_known) return Py_NewRef(r->known[n]);
+  /* A tuple in a key is hashed once for each way to it. */
+  const bool is_shared = r->is_in_key && (tag == SHMT_TAG_SHARED_TUPLE || tag == SHMT_TAG_AGAIN);
+  if (tag == SHMT_TAG_AGAIN && n < r->n_known && !(is_shared && PyTuple_Check(r->known[n])))
+    return Py_NewRef(r->known[n]);
   /* A byte at least for each item: a false count makes nothing large. */
-  if (tag > SHMT_TAG_DICT || n > (size_t)(r->end - r->at)) return fail_damaged(r);
+  if (tag > SHMT_TAG_SHARED_TUPLE || n > (size_t)(r->end - r->at)) return fail_damaged(r);
   if (tag == SHMT_TAG_TUPLE) return read_tuple(r, n, depth);
+  if (tag == SHMT_TAG_SHARED_TUPLE && !is_shared) return remember(r, read_tuple(r, n, depth));
   if (tag == SHMT_TAG_LIST) return read_list(r, n, depth);
   if (tag == SHMT_TAG_DICT) return read_dict(r, n, depth);
+  if (tag > SHMT_TAG_DICT) return fail_damaged(r);
   const char* data = r->at;
   r->at += n;
   return tag == SHMT_TAG_TEXT ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)n, NULL)
