@@ -28,6 +28,7 @@ from shmtensor._cli._common import print_json, seconds
 from shmtensor._cli._services import add_service_arguments, existing, service_of
 from shmtensor._cli._shown import cut, json_value
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
+from shmtensor.multiprocessing._user_errors import text_of
 from shmtensor.service._calls import Client
 
 SUMMARY = "call a server with a JSON value"
@@ -68,8 +69,7 @@ def _call(client: Client, arguments: argparse.Namespace) -> int:
         answer = client.call(arguments.value, arguments.timeout)
     except BaseException as error:
         if isinstance(error.__cause__, RemoteError):  # the server's own, of whatever class
-            text = f"{name!r} answered with {type(error).__name__}: {error}"
-            return _failed(text, _REFUSED)
+            return _failed(f"{name!r} answered with {text_of(error)}", _REFUSED)
         if isinstance(error, RemoteError):
             text = str(error).removeprefix(f"{name!r}: ").partition("\n\n")[0]
             return _failed(f"{name!r} answered: {text}", _REFUSED)

@@ -21,13 +21,14 @@ exit status
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
 
-from shmtensor._cli._common import add_json_argument, count, print_json, whole
+from shmtensor._cli._common import add_json_argument, count, whole
+from shmtensor._cli._messages import Unreadable, look_at_next
 from shmtensor._cli._services import add_service_arguments, existing, service_of
 from shmtensor._cli._shown import cut, json_value, shown
-from shmtensor.errors import ShmTensorError
 from shmtensor.service import Subscription
 
 SUMMARY = "print what is published in a topic"
@@ -48,23 +49,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-class _Unreadable:
-    """A message that this process cannot make a value of."""
-
-    def __init__(self, error: Exception) -> None:
-        self._text = f"(cannot be read: {type(error).__name__}: {error})"
-
-    def __repr__(self) -> str:
-        return self._text
+def _json(value: Any) -> str:
+    return json.dumps(json_value(value))
 
 
-def _next(messages: Subscription[Any]) -> Any:
+def _next_line(messages: Subscription[Any], is_json: bool) -> str:
+    """Wait for a message, and return its line."""
     try:
-        return messages.get()
-    except (ShmTensorError, MemoryError):
-        raise
-    except Exception as error:  # whatever unpickling raises: classes that are not here, and more
-        return _Unreadable(error)
+        return look_at_next(messages, _json if is_json else shown)
+    except Unreadable as error:  # classes that are not here, and more
+        text = f"(cannot be read: {error})"
+        return json.dumps(text) if is_json else cut(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,15 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
     lost = n = 0
     with topic.subscribe() as messages:
         while not arguments.count or n < arguments.count:
-            value = _next(messages)
+            line = _next_line(messages, arguments.json)
             n += 1
             if messages.lost > lost:
                 were = "was" if messages.lost - lost == 1 else "were"
                 text = f"{count(messages.lost - lost, 'message')} {were} lost"
                 print(f"shmtensor: {text}; {topic.depth} can wait here", file=sys.stderr)
                 lost = messages.lost
-            if arguments.json:
-                print_json(json_value(value), indent=None)
-            else:
-                print(cut(repr(value)) if type(value) is _Unreadable else shown(value), flush=True)
+            print(line, flush=True)
     return 0

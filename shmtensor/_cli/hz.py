@@ -24,9 +24,9 @@ from queue import Empty
 from typing import Any
 
 from shmtensor._cli._common import table, whole
+from shmtensor._cli._messages import Unreadable, look_at_next
 from shmtensor._cli._services import add_service_arguments, existing, service_of
 from shmtensor._cli._shown import nbytes_of
-from shmtensor.errors import ShmTensorError
 from shmtensor.service import Subscription
 
 SUMMARY = "print the rate of messages in a topic"
@@ -68,12 +68,10 @@ def _arrivals(messages: Subscription[Any], end_s: float) -> tuple[int, int]:
     n = nbytes = 0
     while (left_s := end_s - time.monotonic()) > 0:
         try:
-            nbytes += nbytes_of(messages.get(left_s))
+            nbytes += look_at_next(messages, nbytes_of, left_s)
         except Empty:
             break
-        except (ShmTensorError, MemoryError):
-            raise
-        except Exception:  # whatever unpickling raises: the message has arrived
+        except Unreadable:  # it has arrived
             pass
         n += 1
     return n, nbytes

@@ -58,6 +58,8 @@ def nbytes(text: str) -> int:
 
 def _gid(text: str) -> int:
     if text.isascii() and text.isdigit():
+        if int(text) >= (1 << 32) - 1:
+            raise argparse.ArgumentTypeError(f"no group has the number {text}")
         return int(text)
     try:
         return grp.getgrnam(text).gr_gid

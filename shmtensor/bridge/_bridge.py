@@ -20,6 +20,7 @@ from shmtensor.bridge._link import Frame, Link, new_id
 from shmtensor.bridge._topics import TopicEndpoint
 from shmtensor.bridge._values import RemoteValueEndpoint, ValueEndpoint
 from shmtensor.bridge._waits import wait_until
+from shmtensor.multiprocessing._user_errors import as_error, print_error
 from shmtensor.service import Service
 from shmtensor.service._calls import Server
 
@@ -64,7 +65,8 @@ class Bridge:
         config: Path of a configuration file of Zenoh: TLS, access control, routers.
         max_bytes: A message of more bytes is not sent, and not accepted.
         on_change: Is called in a thread of the bridge, with whether the link is up, when it comes
-            up or goes down, and when an error has ended the bridge.
+            up or goes down, and when an error has ended the bridge. What it raises is printed on
+            standard error, and changes nothing.
 
     Raises:
         ValueError: There is neither an address nor a configuration, a name is given twice, or
@@ -99,12 +101,15 @@ class Bridge:
         self._service = _service._default if service is None else service
         self._status = BridgeStatus(new_id(), os.getpid())
         self._changed = free_in_child(Condition())  # guards the status of the link, and the error
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._on_change = on_change
         self._is_started = self._is_closed = False
-        self._started: list[Endpoint] = []
         self._answers: Server | None = None
-        place = Place(self._status.id, self._service, prefix, max_bytes, self._fail)
+        path = None if config is None else os.fspath(config)
+        self._link = link = Link(
+            pair, addresses[0], addresses[1], path, max_bytes, self, self._status, self._fail
+        )
+        place = Place(self._status.id, self._service, prefix, max_bytes, link, self._fail)
         made: list[tuple[Callable[[Place, str], Endpoint], str, Iterable[str]]] = [
             (TopicEndpoint, "topics", topics),
             (functools.partial(TopicEndpoint, takes=False), "topics_out", topics_out),
@@ -129,10 +134,6 @@ class Bridge:
             for e in self._endpoints
             if e.counted.kind in ("topic", "value")
         }
-        path = None if config is None else os.fspath(config)
-        self._link = place.link = Link(
-            pair, addresses[0], addresses[1], path, max_bytes, self, self._status, self._fail
-        )
 
     def _check_names(self) -> None:
         seen: set[str] = set()
@@ -151,16 +152,15 @@ class Bridge:
             ModuleNotFoundError: Zenoh is not installed.
             ManagerError: The service cannot be reached.
             ValueError: A name stands for something else.
-            RuntimeError: The bridge was started before.
+            RuntimeError: The bridge was started or closed before, or no thread can be started.
         """
-        if self._is_started:
+        if self._is_started or self._is_closed:
             raise RuntimeError("a bridge is started once; make another one")
         self._is_started = True
         self._service._handle.join(True)
         try:
             for endpoint in self._endpoints:
                 endpoint.start()
-                self._started.append(endpoint)
             self._answers = self._service.Server(STATUS_PREFIX + self._status.id)
             threading.Thread(
                 target=self._answer,
@@ -185,19 +185,28 @@ class Bridge:
         def left() -> float:
             return max(end_s - time.monotonic(), 0.0)
 
-        for endpoint in self._started:
+        for endpoint in self._endpoints:
             endpoint.stop()
-        # In a thread, as Zenoh may wait for a network that is gone.
-        ending = threading.Thread(target=self._link.close, name="shmtensor-link-end", daemon=True)
-        ending.start()
+        ending = self._end_link()
         if self._answers is not None:
             self._answers.close()
             self._answers = None  # with its name
-        for endpoint in self._started:
+        for endpoint in self._endpoints:
             endpoint.join(left)
-        ending.join(left())
-        for endpoint in self._started:
+        if ending is not None:
+            ending.join(left())
+        for endpoint in self._endpoints:
             endpoint.close()
+
+    def _end_link(self) -> threading.Thread | None:
+        """Close the link in a thread, as Zenoh may wait for a network that is gone."""
+        ending = threading.Thread(target=self._link.close, name="shmtensor-link-end", daemon=True)
+        try:
+            ending.start()
+        except RuntimeError:  # there are too many threads, which is perhaps why the start failed
+            self._link.close()
+            return None
+        return ending
 
     def __enter__(self) -> Self:
         self.start()
@@ -244,20 +253,23 @@ class Bridge:
         """An error ends the bridge: `wait_up` and `wait_down` raise it."""
         with self._changed:
             if self._error is None and not self._is_closed:
-                self._error = error
+                self._error = as_error(error, "a thread of the bridge")
         self._tell(False)
 
     def _tell(self, is_up: bool) -> None:
         with self._changed:
             self._changed.notify_all()
-        self._on_change(is_up)
+        try:
+            self._on_change(is_up)
+        except BaseException as error:  # this is a thread of ours, which has more to do
+            print_error(error)
 
     def _answer(self, server: Server) -> None:
         """Tell programs of this service the status, while the bridge runs."""
         while not self._is_closed:
             try:
                 request = server.take().pop()
-            except Exception as error:
+            except BaseException as error:  # also of the pickles that others send here
                 if not self._is_closed:
                     self._fail(error)
                 return

@@ -26,7 +26,9 @@ from shmtensor.bridge._link import Frame
 from shmtensor.bridge._streams import Inbox
 from shmtensor.bridge._waits import wait_until
 from shmtensor.errors import ManagerError, RemoteError, ServerLostError
+from shmtensor.multiprocessing._user_errors import as_error, text_of, told
 from shmtensor.service import Request
+from shmtensor.service._calls import Client, Server
 
 __all__ = ["CallEndpoint", "RemoteCallEndpoint"]
 
@@ -77,19 +79,20 @@ class RemoteCallEndpoint(Endpoint):
         self._under_way: dict[int, tuple[Request, int]] = {}  # with the bytes that were sent
         self._nbytes = 0
         self._replies = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
+        self._server: Server | None = None
 
     def start(self) -> None:
         """Start a thread for requests and one for replies."""
-        self._server = self.place.service.Server(self.here, mode="ro")
-        self.run(self._send_requests, "call")
+        self._server = server = self.place.service.Server(self.here, mode="ro")
+        self.run(functools.partial(self._send_requests, server), "call")
         self.run(self._give_replies, "reply")
 
     # --- requests ---
 
-    def _send_requests(self) -> None:
+    def _send_requests(self, server: Server) -> None:
         looked_s = time.monotonic()
         while not self.is_stopped:
-            taken = self._take() if self._has_room() else None
+            taken = self._take(server) if self._has_room() else None
             if taken is not None:
                 self._send(taken)
             if time.monotonic() - looked_s >= SLICE_S:
@@ -106,9 +109,9 @@ class RemoteCallEndpoint(Endpoint):
                 SLICE_S,
             )
 
-    def _take(self) -> Request | None:
+    def _take(self, server: Server) -> Request | None:
         try:
-            return self._server.take(timeout=SLICE_S).pop()
+            return server.take(timeout=SLICE_S).pop()
         except Empty:
             return None
         except (ManagerError, OSError, ValueError):
@@ -119,9 +122,9 @@ class RemoteCallEndpoint(Endpoint):
     def _send(self, request: Request) -> None:
         try:
             payload = _format.encode(request.value, self.place.most_bytes)
-        except Exception as error:  # of whatever the value is made of
+        except BaseException as error:  # of whatever the value is made of
             self.refuse(error)
-            request._fail_or_let_go(error)
+            _fail(request, as_error(error, "sending the request"))
             return
         with self._changed:
             if not self._is_up:
@@ -203,7 +206,8 @@ class RemoteCallEndpoint(Endpoint):
         super().stop()
         self._replies.stop()
         self.down()
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
 
 
 class CallEndpoint(Endpoint):
@@ -214,24 +218,25 @@ class CallEndpoint(Endpoint):
         self._requests = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
         self._lock = free_in_child(threading.Lock())
         self._under_way: dict[int, Future[Any]] = {}
+        self._client: Client | None = None
 
     def start(self) -> None:
         """Start the thread that calls."""
-        self._client = self.place.service.Client(self.here)
-        self.run(self._call_servers, "call-in")
+        self._client = client = self.place.service.Client(self.here)
+        self.run(functools.partial(self._call_servers, client), "call-in")
 
     def frames(self) -> dict[str, Callable[[Frame], None]]:
         """Return what takes requests."""
         return {"call": self._requests.put, "give_up": self._give_up}
 
-    def _call_servers(self) -> None:
+    def _call_servers(self, client: Client) -> None:
         while (frame := self._requests.get()) is not None:
             serial = frame.header["serial"]
-            if not self.used(frame, functools.partial(self._call, serial)):
+            if not self.used(frame, functools.partial(self._call, client, serial)):
                 self._send_error(serial, RemoteError(self.counted.last_error))
 
-    def _call(self, serial: int, value: Any) -> None:
-        future = self._client.submit(value)
+    def _call(self, client: Client, serial: int, value: Any) -> None:
+        future = client.submit(value)
         with self._lock:
             if len(self._under_way) >= 2 * _MOST or serial in self._under_way:
                 future.cancel()
@@ -250,31 +255,33 @@ class CallEndpoint(Endpoint):
         with self._lock:
             self._under_way.pop(serial, None)
             self.counted.n_under_way = len(self._under_way)
-        if future.cancelled() or self.is_stopped:
-            return
+        if not future.cancelled() and not self.is_stopped:
+            # Nobody would hear of an error here, in a callback.
+            self._guarded(functools.partial(self._answer, serial, future))
+
+    def _answer(self, serial: int, future: Future[Any]) -> None:
         error = future.exception()
         if error is not None:
             self._send_error(serial, error)
             return
         try:
             payload = _format.encode(future.result(), self.place.most_bytes)
-        except Exception as unsendable:  # of whatever the reply is made of
+        except BaseException as unsendable:  # of whatever the reply is made of
             self.refuse(unsendable)
-            self._send_error(serial, unsendable)
+            self._send_error(serial, as_error(unsendable, "sending the reply"))
             return
         self.counted.n_sent += 1
         self.counted.sent_bytes += len(payload)
         self.place.link.send(_format.write_header("reply", name=self.name, serial=serial), payload)
 
     def _send_error(self, serial: int, error: BaseException) -> None:
-        told = error.__cause__ if isinstance(error.__cause__, RemoteError) else error
         header = _format.write_header(
             "error",
             name=self.name,
             serial=serial,
-            type=type(error).__name__,
-            text=_text_of(error).removeprefix(f"{self.here!r}: "),
-            trace=str(told),
+            type=told(error, lambda: type(error).__name__),
+            text=told(error, lambda: _message_of(error)).removeprefix(f"{self.here!r}: "),
+            trace=told(error, lambda: _trace_of(error)),
         )
         self.place.link.send(header)
 
@@ -292,13 +299,28 @@ class CallEndpoint(Endpoint):
         super().stop()
         self._requests.stop()
         self.down()
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
 
-def _text_of(error: BaseException) -> str:
+def _fail(request: Request, error: Exception) -> None:
+    """Answer with an error, whose class may be a user's."""
+    try:
+        request._fail_or_let_go(error)
+    except BaseException:  # of its `__reduce__`
+        request._fail_or_let_go(text_of(error))
+
+
+def _message_of(error: BaseException) -> str:
     """Return the text of an error, from which its class makes one with the same text."""
     is_plain = len(error.args) == 1 and isinstance(error.args[0], str)
     return error.args[0] if is_plain else str(error)
+
+
+def _trace_of(error: BaseException) -> str:
+    """Return the traceback of the server, if it came with the error."""
+    cause = error.__cause__
+    return str(cause if isinstance(cause, RemoteError) else error)
 
 
 def _error_of(header: dict[str, Any]) -> BaseException | str:

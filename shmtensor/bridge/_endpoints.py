@@ -7,6 +7,7 @@ name that waits, for a slow subscriber or a large message, holds up no other.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from shmtensor.bridge._counters import NameStatus
 from shmtensor.bridge._format import Damaged
 from shmtensor.bridge._link import Frame, Link
 from shmtensor.errors import ManagerError
+from shmtensor.multiprocessing._user_errors import text_of
 from shmtensor.service import Service
 
 __all__ = ["SLICE_S", "Endpoint", "Place"]
@@ -34,6 +36,7 @@ class Place:
         service: Of this machine.
         prefix: Of the names here.
         most_bytes: Of a payload.
+        link: To the other machine.
         failed: Is called with an error that ends the bridge.
     """
 
@@ -43,11 +46,11 @@ class Place:
         service: Service,
         prefix: str,
         most_bytes: int,
+        link: Link,
         failed: Callable[[BaseException], None],
     ) -> None:
         self.id, self.service, self.prefix = id, service, prefix
-        self.most_bytes, self.failed = most_bytes, failed
-        self.link: Link  # is made after the endpoints, which it tells what happens
+        self.most_bytes, self.link, self.failed = most_bytes, link, failed
 
     def memory(self, nbytes: int) -> Tensor:
         """Make so many ``uint8`` in the service's memory."""
@@ -105,7 +108,7 @@ class Endpoint:
         return None
 
     def stop(self) -> None:
-        """End all waits."""
+        """End all waits. Perhaps `start` was not called, or has failed or was interrupted."""
         self.is_stopped = True
 
     def close(self) -> None:
@@ -134,7 +137,9 @@ class Endpoint:
     def join(self, timeout: Callable[[], float]) -> None:
         """Wait for the end of the threads, for as long as *timeout* gives."""
         for thread in self._threads:
-            thread.join(timeout())
+            # It could not be started; or it is this one, and its callback closes the bridge.
+            with contextlib.suppress(RuntimeError):
+                thread.join(timeout())
 
     def wait_for_name(self, kind: str) -> bool:
         """Wait until the service has the name; False: the bridge is closed before.
@@ -158,7 +163,7 @@ class Endpoint:
         """Return a value as a payload; None: it cannot be sent, which is counted."""
         try:
             return _format.encode(value, self.place.most_bytes)
-        except Exception as error:  # of whatever the value is made of
+        except BaseException as error:  # of whatever the value is made of
             self.refuse(error)
             return None
 
@@ -192,7 +197,7 @@ class Endpoint:
         self.counted.n_damaged += 1
         self.counted.last_error = str(error)
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, error: BaseException) -> None:
         """Count what cannot be sent, or not be used."""
         self.counted.n_refused += 1
-        self.counted.last_error = f"{type(error).__name__}: {error}"
+        self.counted.last_error = text_of(error)

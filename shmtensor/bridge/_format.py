@@ -183,8 +183,8 @@ def read_header(text: bytes) -> dict[str, Any]:
 class _Writer(_encoding._Writer):
     """Leaves storages where they are; what of them is to be sent, `_trimmed` says."""
 
-    def __init__(self) -> None:
-        super().__init__(owns=lambda _: True, make=_makes_nothing)
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(lambda _: True, _makes_nothing, most_bytes)
 
     def _in_service(self, shown: list[Tensor]) -> tuple[UntypedStorage, list[Tensor]]:
         if len(shown) == 1 and not shown[0].is_contiguous():
@@ -259,7 +259,7 @@ def encode(value: object, most_bytes: int) -> bytes:
         RuntimeError: A tensor requires grad and is not a leaf.
         ValueError: The payload would be longer.
     """
-    writer = _Writer()
+    writer = _Writer(most_bytes)
     structure = writer.structure(value)
     storages, rows = writer.place()
     structure = _encoding._fill(structure, rows)

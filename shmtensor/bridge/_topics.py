@@ -18,6 +18,7 @@ from shmtensor.bridge._endpoints import SLICE_S, Endpoint, Place
 from shmtensor.bridge._link import Frame
 from shmtensor.bridge._streams import Incoming, Outbox
 from shmtensor.errors import ManagerError
+from shmtensor.multiprocessing.queues import is_of_message
 from shmtensor.service import Subscription
 
 __all__ = ["TopicEndpoint"]
@@ -41,11 +42,11 @@ class TopicEndpoint(Endpoint):
         self._subscription: Subscription[Any] | None = None
         self._topic: Any = None
         self._settings: list[Any] = []  # that were said of it there
+        self._out = Outbox(place.link, self.counted, _WINDOW)
+        self._in = Incoming(place.link, self._acknowledgement, _WINDOW, place.most_bytes)
 
     def start(self) -> None:
         """Start a thread for each direction."""
-        self._out = Outbox(self.place.link, self.counted, _WINDOW)
-        self._in = Incoming(self.place.link, self._acknowledgement, _WINDOW, self.place.most_bytes)
         if self._sends:
             self.run(self._forward, "topic")
         self.run(self._publish, "topic-in")
@@ -63,16 +64,7 @@ class TopicEndpoint(Endpoint):
         with self._subscription as messages:
             # In this order: what waits is in the subscription, where newer messages may replace it.
             while self._is_there(messages) and self._out.wait_for_room():
-                try:
-                    value = messages.get(0.0)
-                except Empty:
-                    continue
-                except ManagerError:
-                    raise
-                except Exception as error:
-                    self.refuse(error)  # whatever unpickling raises
-                    continue
-                payload = self.encode(value)
+                payload = self._take(messages)
                 if payload is not None:
                     self._out.send(lambda seq: self._header(seq, topic._said()), payload)
 
@@ -82,6 +74,19 @@ class TopicEndpoint(Endpoint):
             if messages.poll(SLICE_S):
                 return True
         return False
+
+    def _take(self, messages: Subscription[Any]) -> bytes | None:
+        """Return the next message as a payload; None: there is none, or none that can be sent."""
+        try:
+            return self.encode(_opened(messages))
+        except (Empty, ManagerError) as error:
+            if is_of_message(error, Subscription.__module__):
+                self.refuse(error)
+            elif isinstance(error, ManagerError):
+                raise
+        except BaseException as error:  # whatever unpickling raises
+            self.refuse(error)
+        return None
 
     def _header(self, seq: int, settings: list[Any]) -> bytes:
         return _format.write_header("topic", name=self.name, seq=seq, settings=settings)
@@ -180,3 +185,10 @@ class TopicEndpoint(Endpoint):
             with contextlib.suppress(ValueError):
                 shown.n_lost += subscription.lost
         return shown
+
+
+def _opened(messages: Subscription[Any]) -> Any:
+    try:
+        return messages.get(0.0)
+    except MemoryError:  # the message is kept, and opened once more
+        return messages.get(0.0)

@@ -30,10 +30,10 @@ class ValueEndpoint(Endpoint):
 
     def __init__(self, place: Place, name: str) -> None:
         super().__init__(place, name, "value")
+        self._out = Outbox(place.link, self.counted, _WINDOW)
 
     def start(self) -> None:
         """Start the thread that sends."""
-        self._out = Outbox(self.place.link, self.counted, _WINDOW)
         self.run(self._forward, "value")
 
     def _forward(self) -> None:
@@ -118,10 +118,10 @@ class RemoteValueEndpoint(Endpoint):
         super().__init__(place, name, "remote value")
         self._has: tuple[str, int] | None = None
         self._published = 0
+        self._in = Incoming(place.link, self._acknowledgement, _WINDOW, place.most_bytes)
 
     def start(self) -> None:
         """Start the thread that publishes."""
-        self._in = Incoming(self.place.link, self._acknowledgement, _WINDOW, self.place.most_bytes)
         self.run(self._publish, "value-in")
 
     def _acknowledgement(self, seq: int, used: bool) -> bytes:

@@ -9,8 +9,12 @@ import contextlib
 import reprlib
 import sys
 import traceback
+from collections.abc import Callable
 
-__all__ = ["as_error", "print_error", "shown"]
+__all__ = ["as_error", "print_error", "shown", "text_of", "told"]
+
+#: In characters. Three such texts fit into a header of a bridge, however JSON escapes them.
+_MOST_TEXT = 1 << 14
 
 # Whole, a collection may be deeper than Python recurses, or so often in itself that its text would
 # never end.
@@ -24,6 +28,20 @@ def shown(value: object) -> str:
         return _short.repr(value)
     except BaseException:  # the exit of a program's own __repr__
         return f"<{type(value).__name__} object>"
+
+
+def told(error: BaseException, tell: Callable[[], str]) -> str:
+    """Return what *tell* says of an error: some kilobytes that every reader takes."""
+    try:
+        text = tell()
+    except BaseException:  # of the error's own code
+        text = shown(error)
+    return str.encode(text, errors="backslashreplace").decode()[:_MOST_TEXT]
+
+
+def text_of(error: BaseException) -> str:
+    """Return the class and the text of an error, as `told` does."""
+    return told(error, lambda: f"{type(error).__name__}: {error}")
 
 
 def as_error(error: BaseException, what: str) -> Exception:

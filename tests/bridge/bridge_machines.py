@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,11 @@ import service_programs
 import waiting
 
 from shmtensor.bridge import Bridge, NameStatus
-from shmtensor.service import Service
+from shmtensor.service import Request, Service
+from shmtensor.service._calls import Server
 from shmtensor.service._topics import Topic
 
-__all__ = ["Machine", "Pair", "free_address", "linked", "named", "pair"]
+__all__ = ["Machine", "Pair", "free_address", "linked", "named", "pair", "served"]
 
 
 def free_address() -> str:
@@ -86,6 +88,22 @@ def pair(
     )
     with linked(first, second):
         yield Pair(Machine(here, first), Machine(there, second), address)
+
+
+@contextlib.contextmanager
+def served(service: Service, name: str, answer: Callable[[Request], Any]) -> Iterator[Server]:
+    """A server that answers until the end of the block."""
+
+    def serve() -> None:
+        for request in server:
+            with request:
+                request.reply(answer(request))
+
+    with service.Server(name) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server
+    thread.join()
 
 
 SERVING = service_programs.serving

@@ -12,7 +12,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from shmtensor.bridge._format import FORMAT
 from shmtensor.bridge._link import Link
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.service import Request, Service
-from shmtensor.service._calls import Server
 from shmtensor.service._topics import Topic
 
 pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
@@ -368,22 +367,6 @@ class Unknown(Exception):
     """An exception that the other machine does not know."""
 
 
-@contextlib.contextmanager
-def served(service: Service, name: str, answer: Callable[[Request], Any]) -> Iterator[Server]:
-    """A server that answers until the end of the block."""
-
-    def serve() -> None:
-        for request in server:
-            with request:
-                request.reply(answer(request))
-
-    with service.Server(name) as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield server
-    thread.join()
-
-
 def _answer(request: Request) -> Any:
     errors: dict[Any, BaseException] = {
         "value": ValueError("no such thing"),
@@ -401,7 +384,10 @@ def _answer(request: Request) -> Any:
 @pytest.mark.check
 def test_calls_are_answered_there(services: Services) -> None:
     here, there = services
-    with machines.pair(here, there, calls=("double",)) as pair, served(here, "double", _answer):
+    with (
+        machines.pair(here, there, calls=("double",)) as pair,
+        machines.served(here, "double", _answer),
+    ):
         with there.Client("double", as_="numpy") as double:
             assert double.call(21, S) == 42
             assert double.call(np.arange(3), S).tolist() == [0, 2, 4]
@@ -413,7 +399,7 @@ def test_calls_are_answered_there(services: Services) -> None:
 
 def test_errors_of_the_server_are_raised_here(services: Services) -> None:
     here, there = services
-    with machines.pair(here, there, calls=("double",)), served(here, "double", _answer):
+    with machines.pair(here, there, calls=("double",)), machines.served(here, "double", _answer):
         with there.Client("double") as double:
             with pytest.raises(ValueError, match=r"^no such thing$") as told:
                 double.call("value", S)

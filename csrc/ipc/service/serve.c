@@ -72,6 +72,7 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
                          .has_gid = how->gid >= 0,
                          .may_create = true,
                          .stays = true};
+  SHMT_REQUIRE(how->gid < UINT32_MAX, SHMT_E_VALUE, "serve: no group has the number %" PRId64, (int64_t)how->gid);
   SHMT_REQUIRE(
       launch.listener >= -1, SHMT_E_MANAGER,
       "serve: the supervisor passed something other than one socket of type SOCK_SEQPACKET "
