@@ -19,6 +19,7 @@ A process gets a queue by inheritance, or as an argument when it is spawned.
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import functools
 import itertools
@@ -300,15 +301,18 @@ def _is_of_the_object(error: Exception) -> bool:
     return is_reduction and package not in ("multiprocessing", "shmtensor")
 
 
-def is_of_message(error: BaseException) -> bool:
+def is_of_message(error: BaseException, *takers: str) -> bool:
     """Whether what `get` raised is a message's, or a signal handler's, and not the queue's own.
 
-    A message may raise `Empty` and EOFError too, when it is unpickled.
+    A message may raise `Empty` and EOFError too, when it is unpickled. *takers* are the names of
+    modules that may have taken it from the ring; this one, if there are none.
     """
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
-    return step is not None and step.tb_frame.f_globals.get("__name__") != __name__
+    if step is None:
+        return False
+    return step.tb_frame.f_globals.get("__name__") not in (takers or (__name__,))
 
 
 class Queue(Generic[_T]):
@@ -397,10 +401,14 @@ class Queue(Generic[_T]):
     ) -> None:
         """Put objects in order. The timeout applies to all of them together.
 
+        What a signal handler raises, as for Ctrl-C, and what is no `Exception`, ends the wait for
+        room: the objects before it that had room are in the queue.
+
         Raises:
             Full: The queue was full. The objects before the first that had no room are in it.
             ValueError: The queue is closed, or *timeout* is no number of seconds.
-            Exception: What pickling one of them raises. The objects before it are in the queue.
+            Exception: What *objects*, or pickling one of them, raises. The objects before it are in
+                the queue.
         """
         self._check()
         deadline = deadline_of(timeout if block else 0.0)
@@ -410,10 +418,20 @@ class Queue(Generic[_T]):
             try:
                 for obj in itertools.islice(source, _BATCH):
                     packed.append(self._ring.pack(obj))
-            finally:
-                self._put_packed(packed, deadline)
+            except BaseException as error:
+                self._put_before(error, packed, deadline)
+                raise
+            self._put_packed(packed, deadline)
             if not packed:
                 return
+
+    def _put_before(self, error: BaseException, packed: list[Any], deadline: float | None) -> None:
+        """Put the objects before one that raised; after an interrupt, those that have room now."""
+        if isinstance(error, Exception) and not came_from_handler(error):
+            self._put_packed(packed, deadline)
+            return
+        with contextlib.suppress(Full):
+            self._put_packed(packed, deadline_of(0.0))
 
     def _put_packed(self, packed: list[Any], deadline: float | None) -> None:
         for message in packed[self._ring.put_packed_many(packed) :]:

@@ -163,7 +163,7 @@ def create(
         return _libraries.over(storage, sizes, ours, theirs, as_)
 
     while True:
-        if if_exists == "open" and exists(name):
+        if if_exists == "open" and os.path.lexists(_names.path_of(name)):
             try:
                 return open(
                     name, sizes, dtype, mode="rw", owner=not linger, service=service, as_=as_

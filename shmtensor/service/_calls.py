@@ -107,6 +107,9 @@ class Server:
     ) -> list[Request]:
         """Wait for a request, and return it with others that come soon.
 
+        A request whose value cannot be unpickled, or shown as *as_* says, is answered with the
+        error and not returned.
+
         Args:
             max_batch: At most so many.
             wait: After the first request, wait so many seconds for more, until there are
@@ -140,9 +143,6 @@ class Server:
                     raise Empty
         if wait > 0 or _AT_ONCE <= len(taken) < max_batch:
             self._take_more(max_batch, wait, taken)
-        for request in taken:
-            if self._as != "shmtensor":
-                request._show()
         return taken
 
     def _take_more(self, max_batch: int, wait: float, taken: list[Request]) -> None:
@@ -157,7 +157,13 @@ class Server:
                 return
 
     def _take(self, n: int, timeout: float | None, taken: list[Request]) -> None:
-        _C._take_requests(self._ring, Request, self, n, timeout, taken)
+        """Append requests that can be read; the others are answered with the error."""
+        if self._as == "shmtensor":
+            _C._take_requests(self._ring, Request, self, n, timeout, taken)
+            return
+        came: list[Request] = []
+        _C._take_requests(self._ring, Request, self, n, timeout, came)
+        taken += [request for request in came if request._show()]
 
     async def atake(self, max_batch: int = 1) -> list[Request]:
         """Return requests as `take` does; other asyncio tasks run until there is one."""
@@ -240,14 +246,15 @@ class Request(_C._Request):
 
     __slots__ = ("__weakref__",)
 
-    def _show(self) -> None:
-        """Show the value as the server asks for it; what that library cannot show fails."""
+    def _show(self) -> bool:
+        """Show the value as the server asks for it. False: it cannot be, and the client is told."""
         try:
             self.value = received(self.value, self._server._as)
-        except Exception as error:  # no client ends a server, whatever it sends
+        except (Exception, SystemExit) as error:  # no client ends a server, whatever it sends
             raise_of_handler(error)
-            self.value = None
             self._fail_or_let_go(error)
+            return False
+        return True
 
     @property
     def is_wanted(self) -> bool:
@@ -297,7 +304,7 @@ class Request(_C._Request):
         """
         try:
             self.fail(error)
-        except Exception as failure:
+        except (Exception, SystemExit) as failure:
             raise_of_handler(failure)
             self._let_go()
 
@@ -331,7 +338,7 @@ def _as_utf8(text: str) -> str:
 def _pickled(error: BaseException) -> bytes | None:
     try:
         return pickle.dumps(error)
-    except Exception as failure:  # whatever pickling the exception raises
+    except (Exception, SystemExit) as failure:  # whatever pickling the exception raises
         raise_of_handler(failure)
         return None
 
@@ -467,7 +474,16 @@ class Client:
 
                 self._submitted = Submitted(self)
             submitted = self._submitted
-        return submitted.begin(packed, timeout, index(retry))
+        call = submitted.new_call(packed, timeout, index(retry))
+        try:
+            submitted.begin(call)
+            return call.future  # no call in between, after which an interrupt would lose it
+        except BaseException:
+            try:
+                submitted.take_back(call)
+            finally:  # an interrupt may have come in between
+                submitted.take_back(call)
+            raise
 
     def _take_line(self) -> Any:
         if self._pid != os.getpid():

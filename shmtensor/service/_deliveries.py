@@ -6,8 +6,6 @@ import os
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from shmtensor.service._messages import is_of_value
-
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -19,7 +17,7 @@ else:
 
     _T = TypeVar("_T")
 
-__all__ = ["Delivery", "delivered", "take_back"]
+__all__ = ["Delivery", "delivered"]
 
 _AT_ONCE = 256  # MOST_AT_ONCE in csrc/python/ipc/named/deliveries.c
 
@@ -65,6 +63,7 @@ class Delivery(Generic[_T]):
             HandleError: A process has written over the queue.
         """
         self._check()
+        # An interrupt may come before the state is set: then the claim gives its answer once more.
         is_known = self._claim is None or self._claim.acknowledge()
         self._state = "acknowledged" if is_known else "given back to its queue"
         if not is_known:
@@ -78,9 +77,15 @@ class Delivery(Generic[_T]):
                 that this one was forked from.
         """
         self._check()
-        if self._claim is not None:
-            self._claim.let_go()
-        self._state = "released"
+        self._state = self._let_go()
+        if self._state == "acknowledged":
+            self._check()
+
+    def _let_go(self) -> str:
+        """Give it back, unless an `ack` that was interrupted has acknowledged it."""
+        claim = self._claim
+        is_done = claim is not None and not claim.let_go() and claim.acknowledge()
+        return "acknowledged" if is_done else "released"
 
     def __enter__(self) -> Delivery[_T]:
         self._check()
@@ -97,7 +102,8 @@ class Delivery(Generic[_T]):
         if kind is None:
             self.ack()
         else:
-            self.release()
+            self._check()
+            self._state = self._let_go()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Delivery is of one process, it cannot be copied or pickled")
@@ -137,21 +143,3 @@ def delivered(ring: Any, max_n: int, timeout: float | None) -> list[Delivery[Any
         taken.clear()
         raise
     return made
-
-
-def take_back(ring: Any, made: list[Delivery[Any]], n_shown: int, error: BaseException) -> None:
-    """Let what was delivered go back, as *error* came when so many were shown as a library's.
-
-    The one that cannot be shown is dropped, or counts as delivered in vain, as a message is that
-    cannot be unpickled; it would come for ever.
-    """
-    bad = made[n_shown] if is_of_value(error) else None
-    for delivery in made:
-        if delivery._claim is not None:
-            delivery._claim.counts = delivery is bad
-    if bad is not None and ring.max_deliveries == 0:
-        bad.ack()
-    ring.give_back([d.value for d in made if d._claim is None and d is not bad])
-    for delivery in reversed(made):  # the last one first, as each goes to the front
-        delivery._claim = None  # and not `release`, after which all would count
-        delivery._state = delivery._state or "released"

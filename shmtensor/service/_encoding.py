@@ -41,24 +41,44 @@ _MAX_DEPTH = 200
 _MAX_TEXT = 1 << 28
 _MAX_INT = (1 << 63) - 1
 _MAX_DIMS = 64
+_MANY_NODES = 10_000  # until then nobody looks whether the text has an end
 _MAX_PATH = 4096
 
 
 class _Writer:
     """Collects a value's tensors, then places their storages."""
 
-    def __init__(self, owns: Callable[[int], bool], make: Callable[[int], StorageRef]) -> None:
+    def __init__(
+        self,
+        owns: Callable[[int], bool],
+        make: Callable[[int], StorageRef],
+        most_bytes: int = _MAX_TEXT,
+    ) -> None:
         self._owns = owns
         self._make = make
+        self._most_bytes = most_bytes
         self._importer = Importer()
         self._tensors: list[Tensor] = []
+        self._n_nodes = 0
 
-    def structure(self, value: Any, depth: int = 0) -> Any:
-        """Return *value* as JSON; tensors are ``["t", number]``; `_fill` replaces the number."""
+    def structure(self, value: Any) -> Any:
+        """Return *value* as JSON; tensors are ``["t", number]``; `_fill` replaces the number.
+
+        Raises:
+            TypeError: It contains something else.
+            ValueError: It is nested too deep, or the text would be longer than *most_bytes*.
+        """
+        self._value = value
+        return self._node(value, 0)
+
+    def _node(self, value: Any, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise ValueError(
                 f"publish(): the value is nested deeper than {_MAX_DEPTH}, or in itself"
             )
+        self._n_nodes += 1
+        if self._n_nodes == _MANY_NODES:
+            self._check_length()
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
@@ -69,13 +89,13 @@ class _Writer:
             return self._tensor(value)
         if isinstance(value, dict):
             kind = "o" if isinstance(value, OrderedDict) else "d"
-            pairs = [[self._key(k), self.structure(v, depth + 1)] for k, v in value.items()]
+            pairs = [[self._key(k), self._node(v, depth + 1)] for k, v in value.items()]
             return [kind, *pairs]
         if type(value) is Foreign:  # as a reader shows it that asks for no library's
             return ["x", value.library, value.dtype, self._tensor(value.carrier)]
         if isinstance(value, (list, tuple)):
             kind = "l" if isinstance(value, list) else "u"
-            return [kind, *(self.structure(v, depth + 1) for v in value)]
+            return [kind, *(self._node(v, depth + 1) for v in value)]
         imported = self._importer.tensor(value)
         if isinstance(imported, Foreign):
             return ["x", imported.library, imported.dtype, self._tensor(imported.carrier)]
@@ -85,6 +105,15 @@ class _Writer:
             f"publish(): expected tensors or arrays in dicts, lists and tuples, or a module; got "
             f"{type(value).__name__}"
         )
+
+    def _check_length(self) -> None:
+        """Refuse a value whose parts are in it so often that nobody could write them out."""
+        n = _n_nodes(self._value, {})
+        if 2 * n > self._most_bytes:  # a character and a comma at least
+            raise ValueError(
+                f"publish(): the value has {n} parts, counted as often as they occur in it; the "
+                f"description has at most {self._most_bytes} bytes"
+            )
 
     def _key(self, key: Any) -> Any:
         if key is None or isinstance(key, (bool, int, str)):
@@ -145,6 +174,18 @@ class _Writer:
         target = UntypedStorage._own(self._make(source.nbytes()))
         target.copy_(source)
         return target, shown
+
+
+def _n_nodes(value: Any, known: dict[int, int], depth: int = 0) -> int:
+    """Return how many parts a value has, counted as often as they occur."""
+    if not isinstance(value, (list, tuple, dict)) or depth > _MAX_DEPTH:
+        return 1
+    n = known.get(id(value))
+    if n is None:
+        known[id(value)] = 1  # if it is in itself, its depth is refused
+        items = value.values() if isinstance(value, dict) else value
+        n = known[id(value)] = 1 + sum(_n_nodes(item, known, depth + 1) for item in items)
+    return n
 
 
 def encode(

@@ -8,16 +8,16 @@ that adopt `AS_OURS` call `as_ours` for what is not plain.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.multiprocessing.adoption import AS_OURS, loaded
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Foreign, Importer, Library
 
-__all__ = ["AS_OURS", "as_ours", "give_back", "is_of_value", "received"]
+__all__ = ["AS_OURS", "as_ours", "received", "show_as"]
 
 _PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
 
@@ -29,30 +29,49 @@ def as_ours(value: Any) -> Any:
         TypeError: It has an array of objects or of a subclass, or a tensor not dense on the CPU.
         RuntimeError: A tensor requires grad and is not a leaf.
     """
-    return _shown(value, Importer())
+    return _Shower().shown(value)
 
 
 _C._set_as_ours(as_ours)
 
 
-def _shown(value: Any, importer: Importer) -> Any:
-    kind = type(value)
-    if kind in _PLAIN or isinstance(value, Tensor):
+class _Shower:
+    """Shows one value as ours; what is in it several times is one object in the result, too."""
+
+    def __init__(self) -> None:
+        self._importer = Importer()
+        self._made: dict[int, tuple[Any, Any]] = {}  # by id: what is shown, and as what
+
+    def shown(self, value: Any) -> Any:
+        if type(value) in _PLAIN or isinstance(value, Tensor):
+            return value
+        before = self._made.get(id(value))
+        if before is not None:
+            return before[1]
+        made = self._make(value)
+        self._made[id(value)] = value, made
+        return made
+
+    def _make(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is tuple:
+            return tuple(self.shown(item) for item in value)
+        if kind is list or kind is dict:
+            made: Any = kind()
+            self._made[id(value)] = value, made  # it may be in itself
+            if kind is list:
+                made.extend(self.shown(item) for item in value)
+            else:
+                made.update((key, self.shown(item)) for key, item in value.items())
+            return made
+        ours = self._importer.tensor(value)
+        if isinstance(ours, Foreign):
+            return _OfOneLibrary(ours)
+        if ours is not None:
+            return ours
+        if hasattr(value, "__dlpack__") and not isinstance(value, loaded("numpy", "generic")):
+            return _C.from_dlpack(value)
         return value
-    if kind is dict:
-        return {key: _shown(item, importer) for key, item in value.items()}
-    if kind is list:
-        return [_shown(item, importer) for item in value]
-    if kind is tuple:
-        return tuple(_shown(item, importer) for item in value)
-    ours = importer.tensor(value)
-    if isinstance(ours, Foreign):
-        return _OfOneLibrary(ours)
-    if ours is not None:
-        return ours
-    if hasattr(value, "__dlpack__") and not isinstance(value, loaded("numpy", "generic")):
-        return _C.from_dlpack(value)
-    return value
 
 
 class _OfOneLibrary:
@@ -80,17 +99,10 @@ def received(value: Any, library: Library) -> Any:
     return _libraries.given(value, library)
 
 
-def give_back(ring: Any, taken: list[Any], n_shown: int, error: BaseException) -> None:
-    """Let the next `get` return what was taken, as *error* came when so many were `received`.
+def show_as(ring: Any, library: Library) -> None:
+    """Let what is taken from *ring* arrive as `received` gives it.
 
-    The one that the library cannot show is gone, as a message is that cannot be unpickled.
+    What the library cannot show is gone, as a message is that cannot be unpickled.
     """
-    if is_of_value(error):
-        del taken[n_shown]
-    ring.give_back(taken)
-
-
-def is_of_value(error: BaseException) -> bool:
-    """Whether *error* says that a value cannot be shown, so that it never can."""
-    is_error = isinstance(error, Exception) and not isinstance(error, MemoryError)
-    return is_error and not came_from_handler(error)
+    if library != "shmtensor":
+        ring.show = functools.partial(received, library=library)

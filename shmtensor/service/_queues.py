@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from shmtensor import _C
 from shmtensor.multiprocessing.adoption import adopted
-from shmtensor.multiprocessing.queues import JoinableQueue, _readable
-from shmtensor.service import _libraries
-from shmtensor.service._deliveries import Delivery, delivered, take_back
+from shmtensor.multiprocessing.queues import JoinableQueue, _readable, is_of_message
+from shmtensor.service import _deliveries, _libraries
+from shmtensor.service._deliveries import Delivery, delivered
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import AS_OURS, give_back, received
+from shmtensor.service._messages import AS_OURS, show_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +84,6 @@ class Queue(JoinableQueue[_T]):
     ) -> None:
         bits = adopted(adopt)
         _libraries.check_library(as_)
-        self._as = as_
         service._check_name(name)
         if maxsize > SEM_VALUE_MAX:
             raise ValueError(f"maxsize must be at most {SEM_VALUE_MAX}, got {maxsize}")
@@ -96,21 +95,10 @@ class Queue(JoinableQueue[_T]):
         self._service, self._name = service, name
         self._ignore_epipe = False
         ring = _C._named_ring(service._handle.address, name, False, bound, max_deliveries, persist)
+        show_as(ring, as_)
         self._open(ring, bits or AS_OURS)
 
     # --- getting ---
-
-    def _deliveries(self, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
-        made = delivered(self._ring, max_n, timeout)
-        n_shown = 0
-        try:
-            for delivery in made:
-                delivery.value = received(delivery.value, self._as)
-                n_shown += 1
-        except BaseException as error:
-            take_back(self._ring, made, n_shown, error)
-            raise
-        return made
 
     @overload
     def get(
@@ -137,20 +125,8 @@ class Queue(JoinableQueue[_T]):
         if self._closed:
             self._check()
         if ack:
-            return self._deliveries(1, timeout if block else 0.0)[0]
-        if self._as == "shmtensor":
-            return self._ring[timeout if block else 0.0]
-        value = self._ring[timeout if block else 0.0]
-        try:  # here and not in a function, before which an interrupt would lose the value
-            shown = received(value, self._as)
-        except BaseException as error:
-            give_back(self._ring, [value], 0, error)
-            raise
-        return shown
-
-    def get_nowait(self) -> _T:
-        """Return the next object, or raise `Empty` at once."""
-        return self.get(False)
+            return delivered(self._ring, 1, timeout if block else 0.0)[0]
+        return self._ring[timeout if block else 0.0]
 
     @overload
     def get_many(
@@ -169,22 +145,13 @@ class Queue(JoinableQueue[_T]):
         """
         self._check()
         if ack:
-            return self._deliveries(max_n, timeout)
+            return delivered(self._ring, max_n, timeout)
         taken: list[Any] = []
-        try:
+        try:  # here and not in a method of the base, after which an interrupt would lose them
             self._ring.get_many(max_n, timeout, taken)
+            return taken
         except BaseException:
             self._ring.give_back(taken)
-            raise
-        if self._as == "shmtensor":
-            return taken
-        shown: list[Any] = []
-        try:
-            for value in taken:
-                shown.append(received(value, self._as))
-            return shown
-        except BaseException as error:
-            give_back(self._ring, taken, len(shown), error)
             raise
 
     @overload
@@ -196,21 +163,11 @@ class Queue(JoinableQueue[_T]):
         while True:
             self._check()
             try:
-                if ack:
-                    return self._deliveries(1, 0.0)[0]
-                value = self._ring[0.0]
-                break
-            except Empty:  # `contextlib.suppress` would be called after the message was taken
-                pass
+                return delivered(self._ring, 1, 0.0)[0] if ack else self._ring[0.0]
+            except Empty as error:
+                if is_of_message(error, __name__, _deliveries.__name__):
+                    raise
             await _readable(self._reader.fileno())
-        if self._as == "shmtensor":
-            return value
-        try:
-            shown = received(value, self._as)
-        except BaseException as error:
-            give_back(self._ring, [value], 0, error)
-            raise
-        return shown
 
     # --- state ---
 

@@ -34,6 +34,8 @@ __all__ = ["Service", "Versioned"]
 _RETRY_S = 0.005
 _END_OF_VERSIONS = 1 << 64
 _END_OF_USERS = (1 << 32) - 1
+_END_OF_BYTES = 1 << 63
+_MAX_DIMS = 64  # SHMT_MAX_DIMS in C
 
 _T = TypeVar("_T")
 
@@ -49,6 +51,8 @@ def _sizes_of(size: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     sizes = tuple(operator.index(n) for n in given)  # type: ignore[arg-type]
     if any(n < 0 for n in sizes):
         raise ValueError(f"empty(): sizes cannot be negative, got {sizes}")
+    if len(sizes) > _MAX_DIMS:
+        raise RuntimeError(f"empty(): at most {_MAX_DIMS} sizes are possible, got {len(sizes)}")
     return sizes
 
 
@@ -224,7 +228,8 @@ class Service:
         while True:
             try:
                 return attempt()
-            except MemoryError:
+            except MemoryError as error:
+                raise_of_handler(error)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise
             time.sleep(_RETRY_S)
@@ -292,6 +297,8 @@ class Service:
 
         Raises:
             TypeError: The library has no such dtype.
+            ValueError: A size is negative.
+            RuntimeError: There are more than 64 sizes.
             MemoryError: There is not enough room.
             ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
         """
@@ -299,6 +306,8 @@ class Service:
         ours, theirs = _libraries.dtype_of(dtype, as_)
         sizes = _sizes_of(size)
         nbytes = math.prod(sizes) * _libraries.itemsize_of(ours, theirs)
+        if nbytes >= _END_OF_BYTES:
+            raise MemoryError(f"empty(): tried to allocate {nbytes} bytes")
         deadline = deadline_of(timeout)
         ref = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
         return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_)

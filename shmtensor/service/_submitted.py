@@ -65,7 +65,7 @@ class Submitted:
         self._line = _C._new_line(client._ring, _AT_ONCE)
         self._serial = 0
         self._calls: dict[int, _Call] = {}
-        self._words: set[int] = set()  # of their numbers
+        self._last = [0] * _AT_ONCE  # number of the last call that had this word
         self._later: collections.deque[_Call] = collections.deque()  # of callbacks: without a place
         self._changed = free_in_child(Condition())  # guards the four above and the thread
         self._looked_s = 0.0  # when the thread looked after those that have no reply
@@ -73,14 +73,16 @@ class Submitted:
         self._reader = 0  # the thread's ident, once it runs
         self._is_stopped = False
 
-    def begin(self, packed: Any, timeout: float | None, retry: int) -> Future[Any]:
-        """Begin a call; returns the future of its reply."""
-        call = _Call(_Reply(self._named()), packed, deadline_of(timeout), timeout, retry)
+    def new_call(self, packed: Any, timeout: float | None, retry: int) -> _Call:
+        """Return a call that is not begun."""
+        return _Call(_Reply(self._named()), packed, deadline_of(timeout), timeout, retry)
+
+    def begin(self, call: _Call) -> None:
+        """Begin a call; whoever began it and cannot return its future calls `take_back`."""
         if threading.get_ident() == self._reader:
             self._put_later(call)
         else:
             self._put(call)
-        return call.future
 
     def _put(self, call: _Call) -> None:
         with self._changed:
@@ -96,6 +98,15 @@ class Submitted:
         except BaseException:
             self._end(serial)
             raise
+
+    def take_back(self, call: _Call) -> None:
+        """End a call, if it has begun, whatever its number. It can be interrupted and repeated."""
+        with self._changed:
+            for serial, other in list(self._calls.items()):
+                if other.future is call.future:
+                    self._line.give_up(serial)
+                    self._end(serial)
+            self._changed.notify()
 
     def _send(self, call: _Call, serial: int) -> None:
         """Send a request; wait for room, unless the call is ended meanwhile."""
@@ -135,6 +146,7 @@ class Submitted:
     def _add(self, call: _Call) -> int:
         """Count a call among those under way; returns its number. The caller has the lock."""
         serial = self._free_serial()
+        self._last[serial % _AT_ONCE] = serial
         self._calls[serial] = call
         return serial
 
@@ -155,8 +167,7 @@ class Submitted:
         """Return a number whose word no call has; there is one."""
         while True:
             self._serial = self._serial % _SERIALS + 1
-            if self._serial % _AT_ONCE not in self._words:
-                self._words.add(self._serial % _AT_ONCE)
+            if self._last[self._serial % _AT_ONCE] not in self._calls:
                 return self._serial
 
     def _end(self, serial: int) -> _Call | None:
@@ -165,7 +176,6 @@ class Submitted:
             call = self._calls.pop(serial, None)
             if call is not None:
                 self._line.give_up(serial)
-                self._words.discard(serial % _AT_ONCE)
                 self._changed.notify()
         return call
 
@@ -282,9 +292,16 @@ class Submitted:
                 if call is not None:
                     all_of_them.callback(_cancel, call)
 
-    def run_on_this_thread(self) -> None:
-        """Say that the calling thread reads the replies from now on."""
-        self._reader = threading.get_ident()
+    def run_on_this_thread(self) -> bool:
+        """Let the calling thread read the replies from now on; False: another one does.
+
+        A start that a signal handler interrupts may have started a thread of which nobody knows.
+        """
+        with self._changed:
+            if self._reader != 0:
+                return False
+            self._reader = threading.get_ident()
+            return True
 
 
 def _cancel(call: _Call) -> None:
@@ -319,9 +336,9 @@ def _read(of: weakref.ref[Submitted]) -> None:
     """Read replies for as long as there are calls, or somebody who may begin one."""
     idle_since = time.monotonic()
     submitted = of()
-    if submitted is not None:
-        submitted.run_on_this_thread()
-        del submitted
+    if submitted is None or not submitted.run_on_this_thread():
+        return
+    del submitted
     while True:
         submitted = of()
         if submitted is None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
 from shmtensor._core._deadlines import deadline_of, left_until
-from shmtensor.multiprocessing.queues import _readable
+from shmtensor.multiprocessing.queues import _readable, is_of_message
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import AS_OURS, give_back, received
+from shmtensor.service._messages import AS_OURS, received, show_as
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +206,8 @@ class Topic(Generic[_T]):
         self._check_open()
         _libraries.check_library(as_)
         ring = self._topic.subscribe(None, _mode_code(mode), False)
-        return Subscription(self, ring, as_)
+        show_as(ring, as_)
+        return Subscription(self, ring)
 
     def _subscribe_to_local(self) -> Subscription[_T]:
         """Receive, as they are, what is published on this machine: nothing that was forwarded.
@@ -214,7 +215,7 @@ class Topic(Generic[_T]):
         Note [Forwarded messages] in csrc/ipc/topic/topic_layout.h.
         """
         self._check_open()
-        return Subscription(self, self._topic.subscribe(None, _mode_code("ro"), True), "shmtensor")
+        return Subscription(self, self._topic.subscribe(None, _mode_code("ro"), True))
 
     def latest(self, *, mode: str = "ro", as_: Library = "shmtensor") -> _T:
         """Return the newest value of the history; arguments as in `subscribe`.
@@ -377,8 +378,8 @@ class Subscription(Generic[_T]):
     and ends when the subscription is closed.
     """
 
-    def __init__(self, topic: Topic[_T], ring: Any, as_: Library) -> None:
-        self._topic, self._ring, self._as = topic, ring, as_
+    def __init__(self, topic: Topic[_T], ring: Any) -> None:
+        self._topic, self._ring = topic, ring
         self._end = weakref.finalize(self, topic._topic.unsubscribe, ring)
 
     # --- taking ---
@@ -396,18 +397,10 @@ class Subscription(Generic[_T]):
         """
         self._check_open()
         try:
-            value = self._ring[timeout]
-        except EOFError:  # another thread has closed it
+            return self._ring[timeout]  # type: ignore[no-any-return]
+        except (EOFError, OSError):  # another thread has closed it
             self._check_open()
             raise
-        if self._as == "shmtensor":
-            return value  # type: ignore[no-any-return]
-        try:  # here and not in a function, before which an interrupt would lose the value
-            shown = received(value, self._as)
-        except BaseException as error:
-            give_back(self._ring, [value], 0, error)
-            raise
-        return shown  # type: ignore[no-any-return]
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[_T]:
         """Wait for one value, then return it and others that are there: at most *max_n* in all.
@@ -418,24 +411,14 @@ class Subscription(Generic[_T]):
             TypeError: The library has no such dtype. The next call returns the other values.
         """
         self._check_open()
-        taken: list[Any] = []
+        taken: list[_T] = []
         try:
             self._ring.get_many(max_n, timeout, taken)
-        except EOFError:  # another thread has closed it
-            self._check_open()
-            raise
-        except BaseException:
-            self._ring.give_back(taken)
-            raise
-        if self._as == "shmtensor":
             return taken
-        shown: list[Any] = []
-        try:
-            for value in taken:
-                shown.append(received(value, self._as))
-            return shown
         except BaseException as error:
-            give_back(self._ring, taken, len(shown), error)
+            self._ring.give_back(taken)
+            if isinstance(error, EOFError):  # another thread has closed it
+                self._check_open()
             raise
 
     async def aget(self) -> _T:
@@ -443,22 +426,14 @@ class Subscription(Generic[_T]):
         while True:
             self._check_open()
             try:
-                value = self._ring[0.0]
-                break
-            except Empty:  # `contextlib.suppress` would be called after the value was taken
-                pass
-            except EOFError:  # another thread has closed it
+                return self._ring[0.0]  # type: ignore[no-any-return]
+            except Empty as error:  # `contextlib.suppress` would be called after a value is taken
+                if is_of_message(error, __name__):
+                    raise
+            except (EOFError, OSError):  # another thread has closed it
                 self._check_open()
                 raise
             await _readable(self.fileno())
-        if self._as == "shmtensor":
-            return value  # type: ignore[no-any-return]
-        try:
-            shown = received(value, self._as)
-        except BaseException as error:
-            give_back(self._ring, [value], 0, error)
-            raise
-        return shown  # type: ignore[no-any-return]
 
     def latest(self, timeout: float | None = None) -> _T:
         """Wait for a value, and return the newest one; the older ones are skipped.
@@ -471,25 +446,22 @@ class Subscription(Generic[_T]):
         self._check_open()
         try:
             value = self._ring[timeout]
-        except EOFError:  # another thread has closed it
+        except (EOFError, OSError):  # another thread has closed it
             self._check_open()
             raise
         try:
-            for _ in range(self.qsize()):
-                value = self._ring[0.0]
-        except Empty:  # another thread has taken one
-            pass
-        except BaseException:
-            self._ring.give_back([value])
-            raise
-        if self._as == "shmtensor":
-            return value  # type: ignore[no-any-return]
-        try:
-            shown = received(value, self._as)
+            try:
+                for _ in range(self.qsize()):
+                    value = self._ring[0.0]
+            except Empty as error:  # another thread has taken one
+                if is_of_message(error, __name__):
+                    raise
         except BaseException as error:
-            give_back(self._ring, [value], 0, error)
+            self._ring.give_back([value])
+            if isinstance(error, (EOFError, OSError)):  # another thread has closed it
+                self._check_open()
             raise
-        return shown  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a value arrives within *timeout* seconds (None: wait forever)."""

@@ -110,6 +110,49 @@ def test_signals_during_put_leave_the_counts_right() -> None:
     queue.cancel_join_thread()
 
 
+def _raise_keyboard_interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("timeout", [None, 1.0])
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "TimedOut"])
+def test_interrupt_in_the_iterable_of_put_many_waits_for_no_room(
+    error: str, timeout: float | None, install: Callable[[Any], object]
+) -> None:
+    install(_raise_timed_out)
+    kind, interrupt = {
+        "KeyboardInterrupt": (KeyboardInterrupt, _raise_keyboard_interrupt),
+        "TimedOut": (TimedOut, _interrupt_here),
+    }[error]
+    queue = Queue(2, ctx=CONTEXT)
+    queue.put(0)
+
+    def items() -> Iterator[int]:
+        yield from (1, 2, 3)
+        interrupt()
+
+    with pytest.raises(kind):
+        queue.put_many(items(), timeout=timeout)
+    assert _take_all(queue) == [0, 1]
+
+
+def test_error_in_the_iterable_of_put_many_comes_when_the_objects_before_it_are_put() -> None:
+    queue = Queue(1, ctx=CONTEXT)
+    got: list[int] = []
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise TimedOut  # of no handler
+
+    taker = threading.Thread(target=lambda: got.extend(queue.get(timeout=HANG_S) for _ in range(3)))
+    taker.start()
+    with pytest.raises(TimedOut):
+        queue.put_many(items())
+    taker.join(HANG_S)
+    assert got == [0, 1, 2]
+
+
 # --- getting ---
 
 

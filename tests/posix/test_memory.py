@@ -200,16 +200,25 @@ def test_what_is_no_memory_is_refused(name: str) -> None:
             posix.unlink(name)
         with pytest.raises(FileExistsError):
             posix.create(name, 1, linger=True)
+        with pytest.raises(ValueError, match=r"is no shared memory: .* is drwx"):
+            posix.create(name, 1, linger=True, if_exists="open")
+        with pytest.raises(ValueError, match="it is a folder"):
+            posix.create(name, 1, linger=True, if_exists="replace")
     finally:
         os.rmdir(path)
     os.mkfifo(path)
     with pytest.raises(ValueError, match=r"is no shared memory: .* is prw"):
         posix.open(name, 1)  # it waits for no other end
+    with pytest.raises(ValueError, match=r"is no shared memory: .* is prw"):
+        posix.create(name, 1, linger=True, if_exists="open")
     os.unlink(path)
-    os.symlink("/etc/passwd", path)
-    with pytest.raises(ValueError, match=r"is no shared memory: .* is lrw"):
-        posix.open(name, 1)
-    os.unlink(path)
+    for target in ("/etc/passwd", "/nothing/there"):
+        os.symlink(target, path)
+        with pytest.raises(ValueError, match=r"is no shared memory: .* is lrw"):
+            posix.open(name, 1)
+        with pytest.raises(ValueError, match=r"is no shared memory: .* is lrw"):
+            posix.create(name, 1, linger=True, if_exists="open")
+        os.unlink(path)
 
 
 def test_what_is_not_there_is_said_by_its_name(name: str) -> None:

@@ -24,7 +24,7 @@ import waiting
 
 import shmtensor as T
 from shmtensor.errors import HandleError, RemoteError, ServerLostError, WaitTimeoutError
-from shmtensor.service import Service, wait_any
+from shmtensor.service import Client, Service, wait_any
 
 _SERVER = """
 import os, sys, time, shmtensor as T
@@ -342,19 +342,73 @@ def test_values_are_of_the_library_that_is_asked_for(service: Service, as_: str)
     assert memory.sum() == 15, "what is in the service's memory goes as it is"
 
 
-def test_no_request_ends_a_server_that_cannot_show_it(service: Service) -> None:
-    endless: list[Any] = []
-    endless.append(endless)
-    with service.Server("own", as_="numpy") as server, service.Client("own") as client:
-        futures = [client.submit(endless), client.submit(T.ones(2, dtype=T.bfloat16))]
-        for future, error in zip(futures, (RecursionError, TypeError), strict=True):
-            server.take(timeout=programs.WAIT_S)
+class _Unchangeable(list[Any]):
+    """Takes nothing in the place of an item, and so no array in that of a tensor."""
+
+    def __setitem__(self, *_: object) -> None:
+        raise LookupError("it stays as it is")
+
+
+def _unshown(client: Client) -> Callable[[], None]:
+    """Send what cannot be shown as NumPy's; what is returned checks the answers."""
+    futures = [
+        client.submit(T.ones(2, dtype=T.bfloat16)),
+        client.submit(_Unchangeable([T.ones(1)])),
+    ]
+
+    def check() -> None:
+        for future, error in zip(futures, (TypeError, LookupError), strict=True):
             with pytest.raises(error):
                 future.result(programs.WAIT_S)
-        future = client.submit("next")
-        [request] = server.take(timeout=programs.WAIT_S)
-        request.reply(request.value)
-        assert future.result(programs.WAIT_S) == "next"
+
+    return check
+
+
+async def _first(requests: Any) -> Any:
+    async for request in requests:
+        return request
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda server: server.take(timeout=programs.WAIT_S).pop(),
+        lambda server: server.take(9, timeout=programs.WAIT_S).pop(),
+        lambda server: asyncio.run(server.atake()).pop(),
+        lambda server: next(iter(server)),
+        lambda server: asyncio.run(_first(server)),
+    ],
+    ids=["take", "take many", "atake", "iterate", "iterate with await"],
+)
+def test_no_request_ends_a_server_that_cannot_show_it(
+    service: Service, take: Callable[[Any], Any]
+) -> None:
+    with service.Server("own", as_="numpy") as server, service.Client("own") as client:
+        check = _unshown(client)
+        future = client.submit([T.ones(3)])
+        request = take(server)
+        assert isinstance(request.value[0], np.ndarray)
+        assert request.reply(request.value * 2)
+        assert len(future.result(programs.WAIT_S)) == 2
+        check()
+
+
+def test_requests_that_cannot_be_shown_are_none_that_came(service: Service) -> None:
+    with service.Server("own", as_="numpy") as server, service.Client("own") as client:
+        check = _unshown(client)
+        with pytest.raises(queue.Empty):
+            server.take(9, timeout=0.05)
+        check()
+        first = client.submit(1)
+        check = _unshown(client)
+        later = threading.Timer(0.05, lambda: client.submit(2))
+        later.start()
+        assert [request.value for request in server.take(2, wait=programs.WAIT_S)] == [1, 2]
+        check()
+        later.join()
+        with pytest.raises(ServerLostError):
+            first.result(programs.WAIT_S)
 
 
 def test_bounded_servers_make_clients_wait(service: Service) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
+from queue import Empty
 from typing import Any
 
 import pytest
 import service_programs as programs
 
-from shmtensor.service import Service, await_any, wait_any
+from shmtensor.service import Service, Subscription, await_any, wait_any
 
 #: How long a wait has begun before it is closed. A later one finds it closed at once.
 _BEGUN_S = 0.1
@@ -99,6 +101,60 @@ def _check(got: Any, expected: Any) -> None:
         assert isinstance(got, ValueError) and "close" in str(got)
     else:
         assert got == expected
+
+
+@pytest.mark.parametrize("n_waiting", [0, 2])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("what", ["get", "get_many", "latest", "aget", "poll"])
+def test_subscription_is_closed_after_it_was_found_open(
+    what: str, nth: int, n_waiting: int, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`nth`: of the looks whether it is open, the one after which another thread closes it."""
+    find_open, looks = Subscription._check_open, iter(range(1, 100))
+
+    def close_after(self: Subscription) -> None:
+        find_open(self)
+        if next(looks) == nth:
+            self.close()
+
+    takes: dict[str, Callable[[Any], Any]] = {
+        "get": lambda s: s.get(0.0),
+        "get_many": lambda s: s.get_many(3, 0.0),
+        "latest": lambda s: s.latest(0.0),
+        "aget": lambda s: asyncio.run(s.aget()),
+        "poll": lambda s: s.poll(0.0),
+    }
+    topic = service.Topic("t")
+    subscribed = topic.subscribe()
+    for number in range(n_waiting):
+        topic.publish(number)
+    monkeypatch.setattr(Subscription, "_check_open", close_after)
+    if nth == 1 or (what == "aget" and n_waiting == 0):
+        with pytest.raises(ValueError, match="used after close"):
+            takes[what](subscribed)
+    else:  # it ends before the second look
+        with contextlib.suppress(Empty):
+            takes[what](subscribed)
+        subscribed.close()
+
+
+def test_subscription_is_closed_while_the_latest_value_is_sought(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = Subscription.qsize
+
+    def close_after(self: Subscription) -> int:
+        n = count(self)
+        self.close()
+        return n
+
+    topic = service.Topic("t")
+    subscribed = topic.subscribe()
+    for number in range(2):
+        topic.publish(number)
+    monkeypatch.setattr(Subscription, "qsize", close_after)
+    with pytest.raises(ValueError, match="used after close"):
+        subscribed.latest(0.0)
 
 
 def test_what_came_before_is_not_lost(service: Service) -> None:

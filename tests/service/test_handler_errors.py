@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import pickle
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,6 +66,23 @@ def test_published_value_that_is_read_as_a_signal_comes(monkeypatch: pytest.Monk
         _encoding.read(b"{}", [])
 
 
+def test_memory_error_of_a_handler_is_not_taken_for_a_service_without_room() -> None:
+    n_attempts = 0
+
+    def raise_memory_error(*_: object) -> None:
+        raise MemoryError("of the program")
+
+    def attempt() -> None:
+        nonlocal n_attempts
+        n_attempts += 1
+        interrupt()
+
+    signal.signal(signal.SIGUSR1, raise_memory_error)
+    with pytest.raises(MemoryError, match="of the program"):
+        Service._with_room(attempt, time.monotonic() + 0.1)
+    assert n_attempts == 1
+
+
 def channel(service: Service, kind: str) -> tuple[Callable[[Any], object], Any]:
     """What puts values into a queue or a topic, and who takes them as NumPy's."""
     if kind == "queue":
@@ -98,9 +116,10 @@ def test_messages_that_are_shown_as_a_signal_comes_are_returned_later(
     with pytest.raises(Alarm, match="of the program"):
         taker.get_many(4, 5)
     monkeypatch.setattr(_messages._libraries, "given", interrupt_at(0))
+    assert [taker.get(timeout=5) for _ in range(2)] == [[0], [1]]  # they were shown before
     with pytest.raises(Alarm, match="of the program"):
         taker.get(timeout=5)
-    assert [taker.get(timeout=5) for _ in range(4)] == [[0], [1], [2], [3]]
+    assert [taker.get(timeout=5) for _ in range(2)] == [[2], [3]]
 
 
 @pytest.mark.check

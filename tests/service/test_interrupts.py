@@ -14,7 +14,7 @@ import service_programs as programs
 
 import shmtensor as T
 from shmtensor import inspect, nn
-from shmtensor.service import Service
+from shmtensor.service import Delivery, Service
 
 _MB = 1 << 20
 
@@ -199,6 +199,62 @@ def test_interrupted_acknowledgement_is_given_once(service: Service) -> None:
         pass
     for _ in interrupts.at_random(work, 300, seed=9, longest_s=500e-6):
         finish()
+    jobs.join()
+
+
+@pytest.mark.parametrize("first", ["ack", "release"])
+@pytest.mark.parametrize("second", ["ack", "release"])
+def test_what_settles_a_delivery_can_be_repeated_after_an_interrupt(
+    service: Service, first: str, second: str
+) -> None:
+    jobs = service.Queue("jobs")
+    held: list[Delivery[Any]] = []
+    texts: list[str] = []
+
+    def begin() -> None:
+        jobs.put(1)
+        held.append(jobs.get(timeout=programs.WAIT_S, ack=True))
+
+    def repeat() -> None:
+        delivery, text = held.pop(), ""
+        try:
+            getattr(delivery, second)()
+        except RuntimeError as error:
+            text = str(error)
+        is_back = any(word in text for word in ("released", "given back"))
+        assert jobs.qsize() == (is_back or (not text and second == "release")), text
+        assert jobs.n_unacknowledged == 0
+        texts.append(text)
+        while jobs.qsize():
+            jobs.get(ack=True).ack()
+        begin()
+
+    begin()
+    points = list(interrupts.everywhere(lambda: getattr(held[0], first)(), undo=repeat))
+    assert all(point.came_out for point in points)
+    assert all(texts[:1] + texts[-1:]), "those two were not interrupted"
+    if first == second:
+        assert not any(texts[1:-1])
+    held.pop().ack()
+    jobs.join()
+
+
+def test_interrupt_of_an_acknowledgement_in_a_with_block_comes_out(service: Service) -> None:
+    jobs = service.Queue("jobs")
+
+    def work() -> None:
+        jobs.put(1)
+        with jobs.get(timeout=programs.WAIT_S, ack=True) as job:
+            job.ack()
+
+    def finish() -> None:
+        gc.collect()
+        while jobs.qsize():
+            jobs.get(ack=True).ack()
+        assert jobs.n_unacknowledged == 0
+
+    points = list(interrupts.everywhere(work, undo=finish))
+    assert all(point.came_out for point in points)
     jobs.join()
 
 

@@ -101,6 +101,20 @@ def test_counts_are_integers_of_any_library(service: Service, name: str) -> None
             _COUNTS[name](service, wrong)
 
 
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy"])
+def test_memory_that_no_machine_has_is_refused(service: Service, as_: Any) -> None:
+    topic = service.Topic("frames")
+    for make in (service.empty, topic.loan):
+        for sizes in ((1 << 62,), (1 << 59,), (1 << 60, 1), (1 << 40, 1 << 40), (1 << 80,)):
+            with pytest.raises(MemoryError):
+                make(*sizes, dtype=T.float64, as_=as_)
+        with pytest.raises(ValueError, match="cannot be negative"):
+            make(2, -1, as_=as_)
+        for dtype in (T.float64, *(["U3"] if as_ == "numpy" else [])):
+            with pytest.raises(RuntimeError, match="at most 64 sizes are possible, got 65"):
+                make([1] * 65, dtype=dtype, as_=as_)
+
+
 def test_rate_of_another_queue_in_the_same_block_is_not_told() -> None:
     session, before = cast("Session", SimpleNamespace(name="s")), _Snapshots()
 

@@ -12,11 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed, wait
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import service_programs as programs
 import waiting
+from interrupts import Interrupt, everywhere
 
 from shmtensor.errors import RemoteError, WaitTimeoutError
 from shmtensor.service import Client, Server, Service, _submitted
@@ -209,6 +210,92 @@ def test_reply_whose_unpickling_exits_fails_one_call(service: Service) -> None:
             bad.result(programs.WAIT_S)
         assert good.result(programs.WAIT_S) == 1
         assert client.submit(2).result(programs.WAIT_S) == 2
+
+
+def _find_no_memory() -> NoReturn:
+    raise MemoryError("of the reply")
+
+
+class Scarce:
+    """Unpickling it finds no memory."""
+
+    def __reduce__(self) -> Any:
+        return _find_no_memory, ()
+
+
+def test_reply_that_finds_no_memory_fails_one_call(service: Service) -> None:
+    def answer(value: Any) -> object:
+        return Scarce() if value == "bad" else value
+
+    with answering(service.Server("s"), answer), service.Client("s") as client:
+        bad, good = client.submit("bad"), client.submit(1)
+        with pytest.raises(MemoryError, match="of the reply") as caught:
+            bad.result(programs.WAIT_S)
+        assert "cannot be read" in str(caught.value.__cause__)
+        assert good.result(programs.WAIT_S) == 1
+        for ask in (client.call, lambda value: asyncio.run(client.acall(value))):
+            with pytest.raises(MemoryError, match="of the reply"):
+                ask("bad")
+            assert ask(2) == 2
+        assert client.submit(3).result(programs.WAIT_S) == 3
+
+
+@pytest.mark.check
+def test_interrupted_submit_leaves_no_call_under_way(service: Service) -> None:
+    futures: list[Future[Any]] = []
+    left: list[int] = []
+
+    def undo() -> None:
+        if futures:  # it was not interrupted
+            futures.pop().cancel()
+            waiting.until(lambda: under_way(client) == 0)
+        left.append(under_way(client))
+
+    with service.Server("s") as server, service.Client("s") as client:
+        points = list(everywhere(lambda: futures.append(client.submit(0)), undo=undo))
+        assert len(points) > 20 and all(point.came_out for point in points)
+        assert set(left) == {0}
+        last = client.submit(1)
+        server.take(timeout=programs.WAIT_S).pop().reply(2)
+        assert last.result(programs.WAIT_S) == 2
+
+
+def test_interrupted_submit_that_finds_no_room_leaves_no_call_under_way(service: Service) -> None:
+    left: list[int] = []
+    with service.Server("s", 1) as server, service.Client("s") as client:
+        first = client.submit(1)
+
+        def submit() -> None:
+            with contextlib.suppress(WaitTimeoutError):
+                client.submit(2, timeout=0)
+
+        points = list(everywhere(submit, undo=lambda: left.append(under_way(client))))
+        assert any(point.came_out for point in points)
+        assert set(left) == {1}
+        server.take(timeout=programs.WAIT_S).pop().reply(3)
+        assert first.result(programs.WAIT_S) == 3
+
+
+def test_interrupted_start_of_the_thread_leaves_one_that_reads(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def start_interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        started.append(thread)
+        raise Interrupt
+
+    with answering(service.Server("s")), service.Client("s") as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start_interrupted)
+            with pytest.raises(Interrupt):
+                client.submit(1)
+        assert client.submit(2).result(programs.WAIT_S) == 2
+        submitted: Any = client._submitted
+        started.append(submitted._thread)
+        waiting.until(lambda: sum(thread.is_alive() for thread in started) == 1)
+        assert client.submit(3).result(programs.WAIT_S) == 3
 
 
 def test_negative_retries_and_endless_timeouts_are_none(service: Service) -> None:

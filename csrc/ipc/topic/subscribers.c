@@ -97,18 +97,29 @@ static void count_lost(shmt__topic* t, shmt__ring* ring, bool is_lost) {
   SHMT_FAILPOINT(topic_counted);
 }
 
-/* A signal that comes while we wait a moment for the subscriber's lock is no reason to lose a message. */
-enum { MOST_INTERRUPTIONS = 8 };
+/* A signal that comes while we wait a moment for the subscriber's lock is no reason to lose a message. However often
+ * signals come, the attempts have an end. */
+static bool is_to_be_repeated(shmt__ring_result result, uint64_t* end_ns) {
+  enum { PATIENCE_NS = 20000000 };
+  if (SHMT_LIKELY(result != SHMT_RING_INTERRUPTED)) return false;
+  const uint64_t now_ns = shmt__os_now_ns();
+  if (*end_ns == 0) *end_ns = now_ns + PATIENCE_NS;
+  return now_ns < *end_ns;
+}
 static shmt__ring_result put_now(shmt__ring* ring, const shmt__outgoing_message* m) {
-  shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
-  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++)
+  shmt__ring_result result;
+  uint64_t end_ns = 0;
+  do {
     result = shmt__ring_put(ring, m, 0, 0);
+  } while (is_to_be_repeated(result, &end_ns));
   return result;
 }
 static shmt__ring_result drop_now(shmt__ring* ring) {
-  shmt__ring_result result = shmt__ring_drop(ring);
-  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++)
+  shmt__ring_result result;
+  uint64_t end_ns = 0;
+  do {
     result = shmt__ring_drop(ring);
+  } while (is_to_be_repeated(result, &end_ns));
   return result;
 }
 

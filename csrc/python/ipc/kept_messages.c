@@ -58,8 +58,12 @@ bool shmt__py_ring_has_kept(shmt__py_ring* o) {
   return o->kept != NULL;
 }
 
-static PyObject* object_of(const shmt__py_ring* o, shmt__received_message* d) {
-  return shmt__py_received_in_mode(d, o->mode) ? shmt__py_received_object(o->ring, d) : NULL;
+PyObject* shmt__py_ring_object_of(const shmt__py_ring* o, shmt__received_message* d, bool* out_is_read) {
+  PyObject* object = shmt__py_received_in_mode(d, o->mode) ? shmt__py_received_object(o->ring, d) : NULL;
+  *out_is_read = object != NULL;
+  if (SHMT_LIKELY(o->show == NULL) || object == NULL) return object;
+  Py_SETREF(object, PyObject_CallOneArg(o->show, object));
+  return object;
 }
 
 /* Is a message that could not be opened to be opened again? What may be its own fault must not come for ever. */
@@ -73,7 +77,8 @@ static PyObject* open_message(shmt__py_ring* o, shmt__received_message* d, bool 
     keep_message(o, NULL, d, is_doubted);
     return NULL;
   }
-  PyObject* object = object_of(o, d);
+  bool is_read;
+  PyObject* object = shmt__py_ring_object_of(o, d, &is_read);
   const shmt__py_fault fault = object == NULL ? shmt__py_fault_now() : SHMT_PY_OF_MESSAGE;
   if (SHMT_UNLIKELY(is_worth_keeping(fault, is_doubted)))
     keep_message(o, NULL, d, is_doubted || fault == SHMT_PY_OF_EITHER);
@@ -88,15 +93,19 @@ bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* recei
   uint32_t i = 0;
   bool is_doubted = false; /* the one at i */
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
-    PyObject* object = object_of(o, &received[i]);
+    bool is_read;
+    PyObject* object = shmt__py_ring_object_of(o, &received[i], &is_read);
     const shmt__py_fault fault = object == NULL ? shmt__py_fault_now() : SHMT_PY_OF_MESSAGE;
     is_doubted = fault == SHMT_PY_OF_EITHER;
     if (is_worth_keeping(fault, false)) break;
     shmt__received_message_fini(&received[i]);
-    if (object == NULL) {
-      if (i + 1 == n && PyList_GET_SIZE(list) == 0) return false;
+    if (object == NULL && !is_read && (i + 1 < n || PyList_GET_SIZE(list) > 0)) {
       PyErr_WriteUnraisable((PyObject*)o);
       continue;
+    }
+    if (object == NULL) {
+      i++;
+      break;
     }
     int failed = PyList_Append(list, object);
     Py_DECREF(object);

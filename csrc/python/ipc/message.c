@@ -44,7 +44,9 @@ static bool on_main_thread(void) { return shmt__os_thread_id() == shmt__os_pid()
 
 shmt__py_fault shmt__py_fault_now(void) {
   if (!PyErr_Occurred()) return SHMT_PY_OF_MESSAGE;
-  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return SHMT_PY_OF_HANDLER; /* of the one that is built in */
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) /* the handler that is built in runs on one thread */
+    return on_main_thread() ? SHMT_PY_OF_HANDLER : SHMT_PY_OF_MESSAGE;
+  const bool is_scarcity = PyErr_ExceptionMatches(PyExc_MemoryError);
   const bool is_error = PyErr_ExceptionMatches(PyExc_Exception); /* errors are subclasses of it */
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -61,6 +63,7 @@ shmt__py_fault shmt__py_fault_now(void) {
   }
   Py_XDECREF(answer);
   if (is_of_handler) return SHMT_PY_OF_HANDLER;
+  if (is_scarcity) return SHMT_PY_OF_EITHER;
   return is_error || !on_main_thread() ? SHMT_PY_OF_MESSAGE : SHMT_PY_OF_EITHER;
 }
 

@@ -53,7 +53,7 @@ PyObject* shmt__py_full(void);
 typedef enum shmt__py_fault {
   SHMT_PY_OF_MESSAGE, /* the message is bad; or no exception is set */
   SHMT_PY_OF_HANDLER, /* a signal's handler raised it to interrupt us, and the message may be good */
-  SHMT_PY_OF_EITHER,  /* it is no Exception, and may come from a handler that cannot be found */
+  SHMT_PY_OF_EITHER,  /* no Exception, which may come from a handler that cannot be found; or memory is short */
 } shmt__py_fault;
 shmt__py_fault shmt__py_fault_now(void);
 

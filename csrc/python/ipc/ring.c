@@ -131,6 +131,7 @@ static void ring_dealloc(PyObject* self) {
   shmt__py_ring_forget_waiting(o);
   shmt__py_ring_forget_kept(o);
   shmt__ring_close(o->ring);
+  Py_XDECREF(o->show);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -253,10 +254,11 @@ static bool take_many_kept(shmt__py_ring* o, uint32_t n_max, PyObject* list) {
   return good;
 }
 
-/* Take messages into a list. Returns false with an exception. */
-static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, PyObject* list) {
+/* Take messages into a list. SHMT_RING_EMPTY: none came. SHMT_RING_INTERRUPTED: there is an exception. */
+static shmt__ring_result take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, PyObject* list) {
   shmt__received_message received[MOST_AT_ONCE];
-  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) return take_many_kept(o, n_max, list);
+  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o)))
+    return take_many_kept(o, n_max, list) ? SHMT_RING_DONE : SHMT_RING_INTERRUPTED;
   ring_call c = {.base.call = call_get,
                  .ring = o->ring,
                  .received = received,
@@ -268,30 +270,27 @@ static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, Py
     PyErr_WriteUnraisable((PyObject*)o);
     result = SHMT_RING_DONE;
   }
-  if (result == SHMT_RING_DONE) return shmt__py_ring_open_messages(o, received, c.n_got, list);
-  (void)shmt__py_ring_raise(result, shmt__py_empty());
-  return false;
+  if (result == SHMT_RING_EMPTY || result == SHMT_RING_BUSY) return SHMT_RING_EMPTY;
+  if (result == SHMT_RING_DONE && shmt__py_ring_open_messages(o, received, c.n_got, list)) return SHMT_RING_DONE;
+  if (result != SHMT_RING_DONE) (void)shmt__py_ring_raise(result, NULL);
+  return SHMT_RING_INTERRUPTED;
 }
 
 /* get_many(n_max, timeout, taken): append to the list */
 static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
   if (!arguments("get_many", n, 3) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
-  long max = PyLong_AsLong(args[0]);
-  if (max == -1 && PyErr_Occurred()) return NULL;
-  if (max < 1)
-    return PyErr_Format(PyExc_ValueError, "get_many(): max_n must be at least 1, got %ld", max);
+  Py_ssize_t max;
+  if (!shmt__py_most_of("get_many", args[0], &max)) return NULL;
   if (!PyList_CheckExact(args[2]))
     return PyErr_Format(PyExc_TypeError, "get_many(): expected a list, got %s", Py_TYPE(args[2])->tp_name);
   const Py_ssize_t begun = PyList_GET_SIZE(args[2]);
   for (Py_ssize_t left = max, n_got = 0;; deadline_ns = 0) {
     const uint32_t n_max = left < MOST_AT_ONCE ? (uint32_t)left : MOST_AT_ONCE;
-    if (!take_many((shmt__py_ring*)self, n_max, deadline_ns, args[2])) {
-      /* What was taken before is the answer. */
-      if (n_got == 0 || !PyErr_ExceptionMatches(shmt__py_empty())) return NULL;
-      PyErr_Clear();
-      break;
-    }
+    const shmt__ring_result result = take_many((shmt__py_ring*)self, n_max, deadline_ns, args[2]);
+    if (result == SHMT_RING_INTERRUPTED) return NULL;
+    if (result == SHMT_RING_EMPTY && n_got == 0) return shmt__py_ring_raise(result, shmt__py_empty());
+    if (result == SHMT_RING_EMPTY) break; /* what was taken before is the answer */
     const Py_ssize_t n_now = PyList_GET_SIZE(args[2]) - begun - n_got;
     n_got += n_now;
     left -= n_now;
@@ -393,6 +392,18 @@ static int set_mode(PyObject* self, PyObject* value, void* unused) {
   return -1;
 }
 
+static PyObject* get_show(PyObject* self, void* unused) {
+  (void)unused;
+  PyObject* show = ((shmt__py_ring*)self)->show;
+  return Py_NewRef(show != NULL ? show : Py_None);
+}
+
+static int set_show(PyObject* self, PyObject* value, void* unused) {
+  (void)unused;
+  Py_XSETREF(((shmt__py_ring*)self)->show, value != Py_None ? Py_XNewRef(value) : NULL);
+  return 0;
+}
+
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef ring_methods[] = {
     {"put", FAST(ring_put),
@@ -425,6 +436,7 @@ static PyMethodDef ring_methods[] = {
 static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
     {"mode", get_mode, set_mode, "Of the storages that it receives: 0 rw, 1 ro, 2 cow.", NULL},
+    {"show", get_show, set_show, "Makes what the reader gets of each object that arrives, or None.", NULL},
     {"takes_pickles", get_takes_pickles, NULL, "Whether only processes of one user have it.", NULL},
     {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
     {"n_unacknowledged", shmt__py_ring_n_unacknowledged, NULL, "Messages that were taken and not acknowledged.", NULL},

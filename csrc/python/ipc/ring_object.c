@@ -16,6 +16,14 @@ bool shmt__py_ring_mode_of(PyObject* o, uint32_t* out) {
   return true;
 }
 
+bool shmt__py_most_of(const char* name, PyObject* o, Py_ssize_t* out) {
+  *out = PyNumber_AsSsize_t(o, NULL); /* NULL: what is larger is as good as the largest */
+  if (*out == -1 && PyErr_Occurred()) return false;
+  if (*out >= 1) return true;
+  PyErr_Format(PyExc_ValueError, "%s(): max_n must be at least 1, got %zd", name, *out);
+  return false;
+}
+
 bool shmt__py_received_in_mode(shmt__received_message* d, uint32_t mode) {
   const uint32_t n = d->n_storages - (d->flags & SHMT_RING_SPILLED && d->n_storages > 0); /* not the data */
   for (uint32_t i = 0; mode != SHMT_ATTACH_WRITING && i < n; i++) {

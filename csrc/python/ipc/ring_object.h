@@ -19,12 +19,13 @@
  *     returned as a number, as by os.open: an exception leaves it open, in this process alone.
  *
  * An exception while a message is unpickled may be the message's fault, or come from a handler. It is a handler's when
- * it is KeyboardInterrupt, or when the code of a handler that is set now is in its traceback, or in that of what led to
- * it (shmtensor/_core/_signal_handlers.py). Then the message is kept, and unpickled again by the next get. An error, or
- * anything on a thread where no handlers run, is the message's fault: it is dropped, so that nobody gets its error for
- * ever. What is left, say a SystemExit, may come from a handler that was replaced meanwhile, or from a module that the
- * pickle imports: such a message is opened once more, and then dropped. One that is to be acknowledged goes back as
- * delivered in vain. A server that is interrupted lets go of its request, whose client learns of it.
+ * it is KeyboardInterrupt on the thread where handlers run, or when the code of a handler that is set now is in its
+ * traceback, or in that of what led to it (shmtensor/_core/_signal_handlers.py). Then the message is kept, and
+ * unpickled again by the next get. An error, or anything on a thread where no handlers run, is the message's fault: it
+ * is dropped, so that nobody gets its error for ever. What is left, say a SystemExit, may come from a handler that was
+ * replaced meanwhile, or from a module that the pickle imports, and a MemoryError may not come again: such a message is
+ * opened once more, and then dropped. One that is to be acknowledged goes back as delivered in vain. A server that is
+ * interrupted lets go of its request, whose client learns of it. What `show` raises counts as what unpickling raises.
  */
 #ifndef SHMT_PYTHON_IPC_RING_OBJECT_H
 #define SHMT_PYTHON_IPC_RING_OBJECT_H
@@ -36,6 +37,7 @@ typedef struct shmt__py_ring {
   uint32_t adopts;                /* SHMT_PY_ADOPTS_* */
   uint32_t ended;                 /* SHMT_RING_NO_GET, SHMT_RING_NO_PUT: what this process no longer does */
   uint32_t mode;                  /* of the storages that it receives: SHMT_ATTACH_* */
+  PyObject* show;                 /* owned, or NULL; from each object that arrives it makes the one for the reader */
   /* --- python/ipc/feeder.c; the interpreter's lock guards this and what follows --- */
   uint32_t waiting_fork;                                 /* shmt__fork_count() of the process that this is of */
   shmt__py_packed_message *first_waiting, *last_waiting; /* owned; counted as pending in the ring */
@@ -53,6 +55,8 @@ PyObject* shmt__py_ring_wrap(shmt__ring* ring);
 bool shmt__py_is_ring(PyObject* o);
 /* The code of a mode. False with an exception. */
 bool shmt__py_ring_mode_of(PyObject* o, uint32_t* out);
+/* How many messages at most a caller asks for: 1 or more. False with an exception. */
+bool shmt__py_most_of(const char* name, PyObject* o, Py_ssize_t* out);
 /* See the storages of a received message in this mode. False with an exception; some may be seen in it. */
 bool shmt__py_received_in_mode(shmt__received_message* d, uint32_t mode);
 
@@ -76,14 +80,18 @@ PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused);
 
 /* --- python/ipc/kept_messages.c --- */
 
+/* The object of a received message, which stays the caller's, as the reader wants it. NULL with an exception;
+ * *out_is_read: unpickling was good, and the reader asks for what cannot be made of the object. */
+PyObject* shmt__py_ring_object_of(const shmt__py_ring* o, shmt__received_message* d, bool* out_is_read);
 /* Are there messages that were taken and whose callers were interrupted? */
 bool shmt__py_ring_has_kept(shmt__py_ring* o);
 /* The object of a message that was taken, or NULL with what unpickling raised. Consumes d. When the exception was
  * raised to interrupt us, the message is kept. */
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d);
-/* The objects of n messages, appended to a list. What a message raises that cannot be opened must not cost the others:
- * it is reported, unless there is nothing else to return. Returns false with an exception. Consumes the messages; those
- * that an interrupt left are kept. */
+/* The objects of n messages, appended to a list. What a message raises that cannot be unpickled must not cost the
+ * others: it is reported, unless there is nothing else to return. What the reader cannot be shown is raised, and the
+ * messages behind it are kept, as those are that an interrupt left. Returns false with an exception. Consumes the
+ * messages. */
 bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list);
 /* The object of the first kept message; there is one. NULL with an exception, as above. */
 PyObject* shmt__py_ring_take_kept(shmt__py_ring* o);

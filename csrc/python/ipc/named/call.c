@@ -118,7 +118,10 @@ static PyObject* reply_of(const line_object* o, shmt__received_message* d, uint3
   if (shmt__py_received_in_mode(d, mode)) object = shmt__py_received_object(o->line, d);
   *out_is_error = d->flags & SHMT_RING_ERROR ? Py_True : Py_False;
   shmt__received_message_fini(d);
-  if (object == NULL && shmt__py_fault_now() == SHMT_PY_OF_MESSAGE) {
+  /* No other call is to learn of it. Nobody opens a reply twice, so a MemoryError is the reply's, too. */
+  const shmt__py_fault fault = object == NULL ? shmt__py_fault_now() : SHMT_PY_OF_MESSAGE;
+  const bool is_scarcity = fault == SHMT_PY_OF_EITHER && PyErr_ExceptionMatches(PyExc_MemoryError);
+  if (object == NULL && (fault == SHMT_PY_OF_MESSAGE || is_scarcity)) {
     object = unreadable();
     *out_is_error = Py_True;
   }
@@ -432,11 +435,11 @@ static PyObject* py_take_requests(PyObject* module, PyObject* const* args, Py_ss
   uint64_t deadline_ns;
   (void)module;
   if (!arguments("_take_requests", n, 6)) return NULL;
-  const long n_max = PyLong_AsLong(args[3]);
-  if (n_max == -1 && PyErr_Occurred()) return NULL;
+  Py_ssize_t n_max;
+  if (!shmt__py_most_of("_take_requests", args[3], &n_max)) return NULL;
   if (!shmt__py_is_ring(args[0]) || !PyType_Check(args[1]) ||
-      !PyType_IsSubtype((PyTypeObject*)args[1], request_type) || n_max < 1 || !PyList_CheckExact(args[5]))
-    return PyErr_Format(PyExc_ValueError, "_take_requests(): %ld requests of a %s", n_max, Py_TYPE(args[0])->tp_name);
+      !PyType_IsSubtype((PyTypeObject*)args[1], request_type) || !PyList_CheckExact(args[5]))
+    return PyErr_Format(PyExc_TypeError, "_take_requests(): requests of a %s", Py_TYPE(args[0])->tp_name);
   if (!shmt__py_deadline_of(args[4], &deadline_ns)) return NULL;
   shmt__py_ring* r = (shmt__py_ring*)args[0];
   take_call c = {.base.call = call_take, .ring = r->ring, .received = received,

@@ -11,13 +11,22 @@
 
 enum { MOST_AT_ONCE = 256, QUIET_MS = 200, BRIEF_MS = 10 };
 
+/* How a message was settled. Kept, as a caller that is interrupted does not learn it and asks once more. */
+typedef enum outcome {
+  OUTCOME_NONE,
+  OUTCOME_ACKNOWLEDGED,
+  OUTCOME_LET_GO,
+  OUTCOME_LOST, /* it went back before */
+} outcome;
+
 /* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there,
  * so no signal's handler either. */
 typedef struct claim_object {
   PyObject_HEAD shmt__py_ring* ring; /* owned */
   uint64_t id;                       /* 0: it is settled */
   uint32_t fork;                     /* shmt__fork_count() of the process that has the message */
-  char counts;                       /* a caller has got it: if it goes back, it was delivered in vain */
+  outcome settled;
+  char counts; /* a caller has got it: if it goes back, it was delivered in vain */
 } claim_object;
 
 static PyTypeObject* claim_type; /* owned */
@@ -143,6 +152,7 @@ static bool append(shmt__py_ring* o, PyObject* list, PyObject* object, const shm
   claim->ring = (shmt__py_ring*)Py_NewRef((PyObject*)o);
   claim->id = d->id;
   claim->fork = shmt__fork_count();
+  claim->settled = OUTCOME_NONE;
   claim->counts = 0;
   PyObject* entry = Py_BuildValue("(ONk)", object, (PyObject*)claim, (unsigned long)d->deliveries);
   const bool good = entry != NULL && PyList_Append(list, entry) == 0;
@@ -156,8 +166,8 @@ static bool open_all(shmt__py_ring* o, shmt__received_message* received, const s
   uint32_t i = 0;
   /* A signal that came while we waited ends this call, and not what its caller does next. */
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
-    PyObject* object =
-        shmt__py_received_in_mode(&received[i], o->mode) ? shmt__py_received_object(o->ring, &received[i]) : NULL;
+    bool is_read;
+    PyObject* object = shmt__py_ring_object_of(o, &received[i], &is_read);
     const shmt__py_fault fault = object == NULL ? shmt__py_fault_now() : SHMT_PY_OF_MESSAGE;
     if (fault == SHMT_PY_OF_HANDLER) break;
     if (fault == SHMT_PY_OF_EITHER) {
@@ -168,9 +178,12 @@ static bool open_all(shmt__py_ring* o, shmt__received_message* received, const s
     if (object == NULL) {
       shmt__received_message_fini(&received[i]);
       refuse(o, deliveries[i].id);
-      if (i + 1 == n && PyList_GET_SIZE(list) == 0) return false;
-      PyErr_WriteUnraisable((PyObject*)o);
-      continue;
+      if (!is_read && (i + 1 < n || PyList_GET_SIZE(list) > 0)) {
+        PyErr_WriteUnraisable((PyObject*)o);
+        continue;
+      }
+      i++;
+      break;
     }
     shmt__received_message_fini(&received[i]);
     const bool good = append(o, list, object, &deliveries[i]);
@@ -203,9 +216,8 @@ PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_
   uint64_t deadline_ns;
   if (n != 3 || !PyList_CheckExact(args[2]))
     return PyErr_Format(PyExc_TypeError, "deliver() takes a number, a timeout and a list, got %zd arguments", n);
-  const long max = PyLong_AsLong(args[0]);
-  if (max == -1 && PyErr_Occurred()) return NULL;
-  if (max < 1) return PyErr_Format(PyExc_ValueError, "deliver(): max_n must be at least 1, got %ld", max);
+  Py_ssize_t max;
+  if (!shmt__py_most_of("deliver", args[0], &max)) return NULL;
   if (!shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
   if (SHMT_UNLIKELY(left.n > 0)) let_go_of_left();
   if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) {
@@ -229,23 +241,27 @@ PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_
 
 /* --- claims --- */
 
-static PyObject* settle(claim_object* c, shmt__ring_result (*call)(shmt__py_wait_call* w, uint64_t deadline_ns)) {
-  if (c->id == 0 || c->fork != shmt__fork_count()) Py_RETURN_FALSE;
-  delivery_call w = {.base.call = call, .ring = c->ring->ring, .id = c->id, .counts = true};
-  const shmt__ring_result result = shmt__py_wait_call_run(&w.base, UINT64_MAX);
-  if (result != SHMT_RING_DONE && result != SHMT_RING_ALONE) return shmt__py_ring_raise(result, PyExc_TimeoutError);
-  c->id = 0;
-  return PyBool_FromLong(result == SHMT_RING_DONE);
+static PyObject* settle(claim_object* c, outcome wanted,
+                        shmt__ring_result (*call)(shmt__py_wait_call* w, uint64_t deadline_ns)) {
+  if (c->fork != shmt__fork_count()) Py_RETURN_FALSE;
+  if (c->id != 0) {
+    delivery_call w = {.base.call = call, .ring = c->ring->ring, .id = c->id, .counts = true};
+    const shmt__ring_result result = shmt__py_wait_call_run(&w.base, UINT64_MAX);
+    if (result != SHMT_RING_DONE && result != SHMT_RING_ALONE) return shmt__py_ring_raise(result, PyExc_TimeoutError);
+    if (c->id != 0) c->settled = result == SHMT_RING_DONE ? wanted : OUTCOME_LOST; /* else another thread was faster */
+    c->id = 0;
+  }
+  return PyBool_FromLong(c->settled == wanted);
 }
 
 static PyObject* claim_acknowledge(PyObject* self, PyObject* unused) {
   (void)unused;
-  return settle((claim_object*)self, call_acknowledge);
+  return settle((claim_object*)self, OUTCOME_ACKNOWLEDGED, call_acknowledge);
 }
 
 static PyObject* claim_let_go(PyObject* self, PyObject* unused) {
   (void)unused;
-  return settle((claim_object*)self, call_let_go);
+  return settle((claim_object*)self, OUTCOME_LET_GO, call_let_go);
 }
 
 static void claim_dealloc(PyObject* self) {
@@ -258,8 +274,8 @@ static void claim_dealloc(PyObject* self) {
 }
 
 static PyMethodDef claim_methods[] = {
-    {"acknowledge", claim_acknowledge, METH_NOARGS, "The work is done. False: the message is another's now."},
-    {"let_go", claim_let_go, METH_NOARGS, "The message goes back. False: it is another's now."},
+    {"acknowledge", claim_acknowledge, METH_NOARGS, "The work is done. False: the message went back before."},
+    {"let_go", claim_let_go, METH_NOARGS, "The message goes back. False: it did before, or was acknowledged."},
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef claim_members[] = {
