@@ -89,9 +89,11 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
   }
   if (dtype == self->dtype) {
     const int row = special_power(dtype, exponent);
-    /* Exact, also where a part is infinite or NaN, and for dtypes without arithmetic. */
-    if (exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) return copy_to_result(self, out);
-    if (exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 0) return ones_to_result(self, out);
+    /* Exact also where the real or imaginary part is infinite or NaN; and for dtypes without arithmetic. */
+    const bool is_bare = shmt__is_barebones_unsigned(dtype);
+    const double e = exponent.tag != SHMT_SCALAR_COMPLEX ? shmt__scalar_to_double(exponent) : NAN;
+    if (e == 1 && (kind == 3 || is_bare)) return copy_to_result(self, out);
+    if (e == 0 && is_bare) return ones_to_result(self, out);
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
                                        SHMT_DTYPE_NONE, false};

@@ -236,6 +236,7 @@ static shmt__py_quick write_inner_tuple(writer* w, PyObject* o, int depth) {
   if (before >= 0) return write_count(w, SHMT_TAG_AGAIN, (uint32_t)before);
   for (int i = 0; i < depth; i++)
     if (w->open[i] == o) return SHMT_PY_QUICK_NOT_PLAIN; /* it holds itself */
+  /* Programs hold many rows, and most of them are in a message once. */
   if (w->memo.n >= SHMT_MESSAGE_MOST_OBJECTS) return write_items(w, o, SHMT_TAG_TUPLE, depth);
   shmt__py_quick r = write_items(w, o, SHMT_TAG_SHARED_TUPLE, depth);
   if (r != SHMT_PY_QUICK_DONE) return r;
