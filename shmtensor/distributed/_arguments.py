@@ -7,6 +7,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
+from shmtensor.distributed._backend import Collectives, as_real
 from shmtensor.distributed._group import ProcessGroup, get_rank
 from shmtensor.distributed._names import ReduceOp
 
@@ -129,16 +130,20 @@ def my_rank() -> int:
 
 
 class Buffers:
-    """Contiguous, detached stand-ins for the tensors of a call."""
+    """Contiguous, detached stand-ins for the tensors of a call.
 
-    def __init__(self, as_real: bool = False) -> None:
-        self._as_real = as_real
+    Args:
+        reduced_by: A backend that reduces them, and may want complex ones as real ones.
+    """
+
+    def __init__(self, reduced_by: Collectives | None = None) -> None:
+        self._as_real = reduced_by is not None and not reduced_by.reduces_complex
         self._copies: list[tuple[Tensor, Tensor]] = []
 
     def input(self, tensor: Tensor) -> Tensor:
         """Return a tensor with the values of *tensor*, which is only read."""
         plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-        return _C.view_as_real(plain) if self._as_real and plain.is_complex() else plain
+        return as_real(plain) if self._as_real else plain
 
     def output(self, tensor: Tensor) -> Tensor:
         """Return a tensor to write instead of *tensor*; it has its values."""
@@ -146,7 +151,7 @@ class Buffers:
         if not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
             original, plain = plain, plain.resolve_conj().resolve_neg().contiguous().clone()
             self._copies.append((original, plain))
-        return _C.view_as_real(plain) if self._as_real and plain.is_complex() else plain
+        return as_real(plain) if self._as_real else plain
 
     def write_back(self) -> None:
         """Copy into tensors that have a stand-in."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from shmtensor import _C
 from shmtensor.distributed._names import ReduceOp
 
 if TYPE_CHECKING:
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
     from shmtensor.distributed._stores import Store
     from shmtensor.distributed._work import Work
 
-__all__ = ["Backend", "Collectives", "default_pg_timeout"]
+__all__ = ["Backend", "Collectives", "as_real", "default_pg_timeout"]
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """Return the memory of a tensor as real numbers: two for each complex element."""
+    return _C.view_as_real(tensor) if tensor.is_complex() else tensor
+
 
 #: How long a call waits for the other ranks unless a group says another time.
 default_pg_timeout = timedelta(minutes=30)
@@ -35,11 +42,11 @@ class Collectives(ABC):
     """The collectives of one group, as a backend offers them.
 
     All ranks are numbers inside the group. All tensors are contiguous, dense, on the CPU, detached,
-    and not complex when they are reduced; all ranks pass equal shapes and dtypes, unless a method
-    says otherwise. Outputs are written in place. Every call blocks until this rank's part is
-    done and its outputs are complete. Collectives are called by one thread at a time, in the same
-    order by all ranks; `send` and `recv` may run beside a collective and beside each other, at most
-    one `send` and one `recv` of each peer at a time.
+    and real when they are reduced, see `reduces_complex`; all ranks pass equal shapes and dtypes,
+    unless a method says otherwise. Outputs are written in place. Every call blocks until this
+    rank's part is done and its outputs are complete. Collectives are called by one thread at a
+    time, in the same order by all ranks; `send` and `recv` may run beside a collective and beside
+    each other, at most one `send` and one `recv` of each peer at a time.
 
     After a call has failed with DistBackendError the group is broken, and all later calls fail.
 
@@ -57,6 +64,9 @@ class Collectives(ABC):
 
     #: The name that messages use.
     name: ClassVar[str] = "backend"
+    #: Whether reductions get complex tensors as they are, and so can compare the ranks' dtypes.
+    #: Otherwise they get them as real ones, with two numbers for each element.
+    reduces_complex: ClassVar[bool] = False
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self.rank = rank

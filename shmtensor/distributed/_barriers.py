@@ -14,7 +14,7 @@ from shmtensor.distributed._arguments import member_of
 from shmtensor.distributed._group import _default_store, _start
 from shmtensor.distributed._stores import PrefixStore
 from shmtensor.distributed._table import Op, timed_out
-from shmtensor.distributed._timeouts import check_timeout, seconds_of
+from shmtensor.distributed._timeouts import Limit, check_timeout
 from shmtensor.distributed._work import Work
 
 __all__ = ["barrier", "monitored_barrier"]
@@ -78,31 +78,29 @@ def monitored_barrier(
     members = member_of(group, "monitored_barrier")
     if members is None:
         return
-    limit = members._collectives.timeout if timeout is None else timeout
+    limit = Limit(members._collectives.timeout if timeout is None else timeout)
     members._n_barriers += 1
     keys = PrefixStore(f"barrier/{members.group_name}/{members._n_barriers}", _default_store())
     rank = members.rank()
-    keys.set(str(rank), b"1")
-    seconds = seconds_of(limit)
+    keys._request(Op.SET, str(rank).encode(), b"1", limit=limit)
 
     def is_missing(other: int) -> bool:
-        return not keys.check([str(other)])
+        return not keys._has(str(other), limit)
 
     def look() -> None:
         if members._lane.is_idle():
             members._collectives.look_for_others(is_missing)
 
     if rank != 0:
-        deadline = time.monotonic() + seconds + 1
-        while not keys.check(["all"]):
+        deadline = time.monotonic() + limit.left() + 1  # rank 0 tells first who is missing
+        while not keys._has("all", limit):
             look()
             if time.monotonic() > deadline:
-                raise timed_out(Op.WAIT, [b"all"], seconds)
+                raise timed_out(Op.WAIT, [b"all"], limit.seconds)
             time.sleep(_PAUSE_S)
         return
-    deadline = time.monotonic() + seconds
     missing = list(range(1, members.size()))
-    while missing and time.monotonic() < deadline:
+    while missing and not limit.is_over():
         missing = [each for each in missing if is_missing(each)]
         if missing:
             look()
@@ -110,7 +108,7 @@ def monitored_barrier(
     if missing:
         named = missing if wait_all_ranks else missing[:1]
         raise RuntimeError(
-            f"Rank 0 timed out in monitored_barrier after {seconds * 1000:.0f} ms. Ranks "
+            f"Rank 0 timed out in monitored_barrier after {limit.seconds * 1000:.0f} ms. Ranks "
             f"{', '.join(map(str, named))} have not come."
         )
-    keys.set("all", b"1")
+    keys._request(Op.SET, b"all", b"1", limit=limit)

@@ -84,7 +84,7 @@ def all_reduce(
         return _start(
             members, lambda: all_reduce_sparse(tensor, backend, n_ranks), [tensor], async_op
         )
-    buffers = Buffers(as_real=True)
+    buffers = Buffers(reduced_by=backend)
     whole = buffers.output(tensor)
 
     def call() -> None:
@@ -112,7 +112,7 @@ def all_reduce_coalesced(
         return None
     op = check_op("all_reduce", op, tensors[0])
     backend = members._collectives
-    buffers = Buffers(as_real=True)
+    buffers = Buffers(reduced_by=backend)
     wholes = [buffers.output(tensor) for tensor in tensors]
 
     def call() -> None:
@@ -185,7 +185,7 @@ def reduce(
     root = root_of(members, dst, group_dst, "reduce")
     op = check_op("reduce", op, tensor)
     backend = members._collectives
-    buffers = Buffers(as_real=True)
+    buffers = Buffers(reduced_by=backend)
     whole = buffers.output(tensor)
 
     def call() -> None:
@@ -411,7 +411,7 @@ def reduce_scatter(
     check_shape("reduce_scatter", input_list, output, members.size())
     op = check_op("reduce_scatter", op, output)
     backend = members._collectives
-    buffers = Buffers(as_real=True)
+    buffers = Buffers(reduced_by=backend)
     own = buffers.output(output)
     inputs = [buffers.input(each) for each in input_list]
 
@@ -459,7 +459,7 @@ def reduce_scatter_tensor(
             f"output, got {input.numel()}"
         )
     backend = members._collectives
-    buffers = Buffers(as_real=True)
+    buffers = Buffers(reduced_by=backend)
     own = buffers.output(output).view(-1)
     flat = buffers.input(input).view(-1)
     inputs = [flat.narrow(0, i * own.numel(), own.numel()) for i in range(size)]

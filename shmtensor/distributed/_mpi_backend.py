@@ -33,12 +33,12 @@ from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor.distributed import _calls as calls
-from shmtensor.distributed._backend import Backend, Collectives
+from shmtensor.distributed._backend import Backend, Collectives, as_real
 from shmtensor.distributed._errors import DistBackendError, DistError
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._stores import HashStore, Store
 from shmtensor.distributed._tcp_store import TCPStore
-from shmtensor.distributed._timeouts import seconds_of
+from shmtensor.distributed._timeouts import Limit
 
 if TYPE_CHECKING:
     from shmtensor._core._tensor import Tensor
@@ -145,6 +145,7 @@ class MpiCollectives(Collectives):
     """Collectives over MPI; see the head of this file."""
 
     name: ClassVar[str] = "mpi"
+    reduces_complex: ClassVar[bool] = True
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(store, rank, size, timeout)
@@ -166,9 +167,9 @@ class MpiCollectives(Collectives):
     def _members(self) -> list[int]:
         """Exchange the numbers that MPI has given to the ranks of this group."""
         keys = [f"rank/{i}" for i in range(self.size)]
+        limit = Limit(self.timeout)
         self._store.set(keys[self.rank], str(self._mpi.world.rank))
-        self._store.wait(keys, self.timeout)
-        members = [int(self._store.get(key)) for key in keys]
+        members = [int(number) for number in self._store._get_all(keys, limit)]
         if len(set(members)) < self.size:
             raise DistBackendError(
                 f"MPI knows {self._mpi.world.size} processes, and the group has {self.size}: "
@@ -220,7 +221,7 @@ class MpiCollectives(Collectives):
             DistBackendError: It failed, or took longer than the timeout.
         """
         began = time.monotonic()
-        ends_at = began + seconds_of(self.timeout)
+        limit = Limit(self.timeout)
         ask_at = began + _ASK_S
         status = self._api.Status()
         request: Any = None
@@ -233,13 +234,11 @@ class MpiCollectives(Collectives):
                 if request is not None and self._is_done(request, status):
                     break
                 now = time.monotonic()
-                if now > ends_at:
-                    raise self._failure(
-                        what, f"it has taken longer than {seconds_of(self.timeout):g} s"
-                    )
+                if limit.is_over():
+                    raise self._failure(what, f"it has taken longer than {limit.seconds:g} s")
                 if now > ask_at:
                     ask_at = now + _ASK_S
-                    self._ask(what)
+                    self._ask(what, limit)
                 if now > began + _EAGER_S:
                     time.sleep(_PAUSE_S)
                 else:
@@ -262,9 +261,9 @@ class MpiCollectives(Collectives):
                     return True
         return False
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, what: str, limit: Limit) -> None:
         try:
-            is_aborted = self._store.check([_ABORTED])
+            is_aborted = self._store._has(_ABORTED, limit)
         except (DistError, OSError) as error:
             raise_of_handler(error)
             self._has_store = False
@@ -344,23 +343,23 @@ class MpiCollectives(Collectives):
 
     def all_reduce(self, tensor: Tensor, op: ReduceOp) -> None:
         """See `Collectives.all_reduce`."""
-        flat = tensor.view(-1)
-        self._agree("all_reduce", flat, op)
+        flat = as_real(tensor).view(-1)
+        self._agree("all_reduce", tensor, op)
         flat.copy_(self._reduced("all_reduce", "Iallreduce", flat, op, flat.numel()))
 
     def reduce(self, tensor: Tensor, root: int, op: ReduceOp) -> None:
         """See `Collectives.reduce`."""
-        flat = tensor.view(-1)
-        self._agree("reduce", flat, op, root)
+        flat = as_real(tensor).view(-1)
+        self._agree("reduce", tensor, op, root)
         result = self._reduced("reduce", "Ireduce", flat, op, flat.numel(), root=root)
         if result is not None:
             flat.copy_(result)
 
     def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: ReduceOp) -> None:
         """See `Collectives.reduce_scatter`."""
-        out = output.view(-1)
-        self._agree("reduce_scatter", out, op)
-        given = _joined(inputs)
+        out = as_real(output).view(-1)
+        self._agree("reduce_scatter", output, op)
+        given = _joined([as_real(each) for each in inputs])
         out.copy_(self._reduced("reduce_scatter", "Ireduce_scatter_block", given, op, out.numel()))
 
     # --- copies -------------------------------------------------------------------------------

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shmtensor import _C
 from shmtensor._boundary.group import FILLED, MAX_RANKS, READ
 from shmtensor.distributed import _calls as calls
-from shmtensor.distributed._backend import Backend, Collectives
+from shmtensor.distributed._backend import Backend, Collectives, as_real
 from shmtensor.distributed._calls import describe
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._shm_meeting import meet
 from shmtensor.distributed._shm_messages import Messages
 from shmtensor.distributed._shm_steps import Steps
 from shmtensor.distributed._stores import Store
+from shmtensor.distributed._timeouts import Limit
 
 if TYPE_CHECKING:
     from shmtensor._core._tensor import Tensor
@@ -49,6 +50,7 @@ class ShmCollectives(Collectives):
     """Collectives in shared memory; see the head of this file."""
 
     name: ClassVar[str] = "shm"
+    reduces_complex: ClassVar[bool] = True
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(store, rank, size, timeout)
@@ -56,10 +58,13 @@ class ShmCollectives(Collectives):
             raise ValueError(f"rank {rank} of {size}")
         if size > MAX_RANKS:
             raise ValueError(f"the backend shm has at most {MAX_RANKS} ranks, got {size}")
-        self._steps = Steps(meet(store, rank, size, _SLOT_BYTES, timeout), rank, size)
+        limit = Limit(timeout)
+        self._steps = Steps(meet(store, rank, size, _SLOT_BYTES, limit), rank, size)
         self._messages = Messages(self._steps)
         try:
-            self.barrier()  # the group is there when all ranks have it
+            # The group is there when all ranks have it.
+            with self._steps.collective(describe("barrier"), timeout, limit):
+                self._steps.meet()
         except BaseException:
             self._steps.close()
             raise
@@ -95,16 +100,17 @@ class ShmCollectives(Collectives):
         """See `Collectives.all_reduce`."""
         if self.size == 1:
             return
+        real = as_real(tensor)
         with self._collective(describe("all_reduce", tensor, op)):
-            self._steps.all_reduce(tensor, (ReduceOp.SUM if op == ReduceOp.AVG else op).name)
+            self._steps.all_reduce(real, (ReduceOp.SUM if op == ReduceOp.AVG else op).name)
         if op == ReduceOp.AVG:
-            self._divide(tensor)
+            self._divide(real)
 
     def reduce(self, tensor: Tensor, root: int, op: ReduceOp) -> None:
         """See `Collectives.reduce`."""
-        flat = tensor.view(-1)
+        flat = as_real(tensor).view(-1)
         dtype = flat.dtype
-        with self._collective(describe("reduce", flat, op, root)):
+        with self._collective(describe("reduce", tensor, op, root)):
             if self.size == 1:
                 return
             self._steps.reserve(flat.numel() * flat.element_size())
@@ -128,10 +134,10 @@ class ShmCollectives(Collectives):
 
     def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: ReduceOp) -> None:
         """See `Collectives.reduce_scatter`."""
-        out = output.view(-1)
-        flats = [each.view(-1) for each in inputs]
+        out = as_real(output).view(-1)
+        flats = [as_real(each).view(-1) for each in inputs]
         dtype, size = out.dtype, out.element_size()
-        with self._collective(describe("reduce_scatter", out, op)):
+        with self._collective(describe("reduce_scatter", output, op)):
             if self.size == 1:
                 out.copy_(flats[0])
                 return

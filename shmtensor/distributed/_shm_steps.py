@@ -19,7 +19,7 @@ from shmtensor._boundary.group import FILLED, N_SLOTS, READ
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._errors import DistBackendError
-from shmtensor.distributed._timeouts import seconds_of
+from shmtensor.distributed._timeouts import Limit, seconds_of
 
 if TYPE_CHECKING:
     from shmtensor import dtype
@@ -55,12 +55,21 @@ class Steps:
         self._views: dict[dtype, list[list[Tensor]]] = {}
 
     @contextmanager
-    def collective(self, what: int, timeout: timedelta) -> Iterator[None]:
-        """Name what is done, and turn a broken group into an error that names the rank."""
+    def collective(
+        self, what: int, timeout: timedelta, limit: Limit | None = None
+    ) -> Iterator[None]:
+        """Name what is done, and turn a broken group into an error that names the rank.
+
+        Args:
+            what: What is done.
+            timeout: How long it may take.
+            limit: Of a call of which it is a part; *timeout* is that call's.
+        """
         with self._lock:
             self._what = what
             self._timeout_s = seconds_of(timeout)
-            self._deadline = time.monotonic() + self._timeout_s
+            left = self._timeout_s if limit is None else limit.left()
+            self._deadline = time.monotonic() + left
             try:
                 self.memory.check()
                 yield

@@ -50,7 +50,6 @@ def _gathered_entries(entries: Tensor, counts: list[int], backend: Collectives) 
     """The first dimension of all ranks' *entries*, one after the other."""
     padded = _C.zeros([max(counts), *entries.shape[1:]], dtype=entries.dtype)
     padded[: len(entries)] = entries
-    plain = _C.view_as_real(padded) if padded.is_complex() else padded
-    everybodys = _gathered(plain, backend, len(counts))
-    found = _C.cat([part[:n] for part, n in zip(everybodys, counts, strict=True)])
-    return _C.view_as_complex(found) if padded.is_complex() else found
+    everybodys = _gathered(padded, backend, len(counts))
+    found: Tensor = _C.cat([part[:n] for part, n in zip(everybodys, counts, strict=True)])
+    return found

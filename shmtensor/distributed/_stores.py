@@ -7,7 +7,6 @@ Source:
 from __future__ import annotations
 
 import operator
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -15,7 +14,7 @@ from datetime import timedelta
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._interrupts import Condition
 from shmtensor.distributed._table import Op, Table, WaitForKeys, number_field, number_of, timed_out
-from shmtensor.distributed._timeouts import check_timeout, seconds_of
+from shmtensor.distributed._timeouts import Limit, check_timeout
 
 __all__ = ["HashStore", "PrefixStore", "Store"]
 
@@ -50,8 +49,8 @@ class Store(ABC):
         self._timeout = _DEFAULT_TIMEOUT
 
     @abstractmethod
-    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
-        """Do one request of `Table`; wait at most *timeout* for keys."""
+    def _ask(self, op: Op, fields: list[bytes], limit: Limit) -> list[bytes]:
+        """Do one request of `Table`; wait for keys as long as *limit* allows."""
 
     @property
     def timeout(self) -> timedelta:
@@ -67,9 +66,8 @@ class Store(ABC):
         check_timeout(timeout)
         self._timeout = timeout
 
-    def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
-        seconds = seconds_of(self._timeout if timeout is None else timeout)
-        return self._ask(op, list(fields), seconds)
+    def _request(self, op: Op, *fields: bytes, limit: Limit | None = None) -> list[bytes]:
+        return self._ask(op, list(fields), limit or Limit(self.timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
         """Set the value of *key*, and replace any earlier one."""
@@ -107,11 +105,16 @@ class Store(ABC):
         Raises:
             DistStoreError: They were not set in time.
         """
-        self._request(Op.WAIT, *_all_bytes(keys, "a key"), timeout=timeout)
+        limit = None if timeout is None else Limit(timeout)
+        self._request(Op.WAIT, *_all_bytes(keys, "a key"), limit=limit)
 
     def check(self, keys: Sequence[str]) -> bool:
         """Return whether all keys are set."""
         return bool(number_of(self._request(Op.CHECK, *_all_bytes(keys, "a key"))[0]))
+
+    def _has(self, key: str, limit: Limit) -> bool:
+        """Do `check` of one key with another timeout."""
+        return bool(number_of(self._request(Op.CHECK, _bytes(key, "a key"), limit=limit)[0]))
 
     def delete_key(self, key: str) -> bool:
         """Remove a key; return whether it was there."""
@@ -130,9 +133,18 @@ class Store(ABC):
         self._request(Op.APPEND, _bytes(key, "a key"), _bytes(value, "a value"))
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Wait until several keys are set, and return their values."""
-        _all_bytes(keys, "a key")
-        return [self.get(key) for key in keys]
+        """Wait until several keys are set, and return their values.
+
+        Raises:
+            DistStoreError: They were not set in time; one timeout is for all.
+        """
+        return self._get_all(keys, Limit(self.timeout))
+
+    def _get_all(self, keys: Sequence[str], limit: Limit) -> list[bytes]:
+        """Do `multi_get` with another timeout."""
+        names = _all_bytes(keys, "a key")
+        self._request(Op.WAIT, *names, limit=limit)
+        return [self._request(Op.GET, name, limit=limit)[0] for name in names]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Set several keys.
@@ -143,9 +155,10 @@ class Store(ABC):
         """
         if len(keys) != len(values):
             raise ValueError(f"multi_set(): {len(keys)} keys and {len(values)} values")
-        _all_bytes(keys, "a key"), _all_bytes(values, "a value")
-        for key, value in zip(keys, values, strict=True):
-            self.set(key, value)
+        limit = Limit(self.timeout)
+        names, contents = _all_bytes(keys, "a key"), _all_bytes(values, "a value")
+        for name, content in zip(names, contents, strict=True):
+            self._request(Op.SET, name, content, limit=limit)
 
     def queue_push(self, key: str, value: str | bytes) -> None:
         """Append a value to a queue."""
@@ -175,9 +188,11 @@ class Store(ABC):
             DistStoreError: They have not come in time.
         """
         size = operator.index(world_size)  # before others can see this one
-        if self.add(f"{key}/count", 1) >= size:
-            self.set(f"{key}/all", b"1")
-        self.wait([f"{key}/all"], timeout)
+        limit = Limit(self.timeout if timeout is None else timeout)
+        count, everybody = f"{key}/count".encode(), f"{key}/all".encode()
+        if number_of(self._request(Op.ADD, count, number_field(1), limit=limit)[0]) >= size:
+            self._request(Op.SET, everybody, b"1", limit=limit)
+        self._request(Op.WAIT, everybody, limit=limit)
 
 
 class HashStore(Store):
@@ -192,17 +207,15 @@ class HashStore(Store):
         self._table = Table()
         self._changed = free_in_child(Condition())
 
-    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
-        deadline = time.monotonic() + seconds
+    def _ask(self, op: Op, fields: list[bytes], limit: Limit) -> list[bytes]:
         with self._changed:
             while True:
                 try:
                     reply = self._table.apply(op, fields)
                 except WaitForKeys:
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        raise timed_out(op, fields, seconds) from None
-                    self._changed.wait(left)
+                    if limit.is_over():
+                        raise timed_out(op, fields, limit.seconds) from None
+                    self._changed.wait(limit.left())
                 else:
                     self._changed.notify_all()
                     return reply
@@ -238,11 +251,7 @@ class PrefixStore(Store):
         """Set the other store's."""
         self._store.set_timeout(timeout)
 
-    def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
-        seconds = seconds_of(self.timeout if timeout is None else timeout)
-        return self._ask(op, list(fields), seconds)
-
-    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
+    def _ask(self, op: Op, fields: list[bytes], limit: Limit) -> list[bytes]:
         n_keys = len(fields) if op in (Op.WAIT, Op.CHECK) else min(len(fields), 1)
         fields = [self._prefix + key for key in fields[:n_keys]] + fields[n_keys:]
-        return self._store._ask(op, fields, seconds)
+        return self._store._ask(op, fields, limit)

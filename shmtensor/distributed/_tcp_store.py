@@ -9,6 +9,7 @@ server serves the others in the meantime.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import selectors
 import socket
@@ -30,11 +31,12 @@ from shmtensor.distributed._table import (
     Table,
     WaitForKeys,
     number_field,
+    number_of,
     pack,
     timed_out,
     unpack,
 )
-from shmtensor.distributed._timeouts import seconds_of
+from shmtensor.distributed._timeouts import Limit
 
 __all__ = ["HELLO", "TCPStore"]
 
@@ -84,7 +86,7 @@ class TCPStore(Store):
         use_libuv: bool = True,
     ) -> None:
         super().__init__()
-        limit = seconds_of(timeout)
+        limit = Limit(timeout)
         self._timeout = timeout
         self.host = host_name
         self._server: _Server | None = None
@@ -97,14 +99,8 @@ class TCPStore(Store):
         self._pid = os.getpid()
         try:
             self._connect(limit)
-            n_connected = self.add("init/", 1)
-            if is_master and wait_for_workers and world_size is not None and world_size > 0:
-                deadline = time.monotonic() + limit
-                while n_connected < world_size:
-                    if time.monotonic() > deadline:
-                        raise timed_out(Op.WAIT, [b"init/"], limit)
-                    time.sleep(0.005)
-                    n_connected = self.add("init/", 0)
+            n_wanted = world_size if is_master and wait_for_workers and world_size else 0
+            self._meet(n_wanted, limit)
         except BaseException:
             self._drop()
             if self._server is not None:
@@ -117,40 +113,52 @@ class TCPStore(Store):
         kind = "server" if self._server is not None else "client"
         return f"TCPStore({kind} at {self.host}:{self.port})"
 
+    def _meet(self, n_wanted: int, limit: Limit) -> None:
+        """Be counted, and wait until as many have been."""
+        n_new = 1
+        while True:
+            reply = self._request(Op.ADD, b"init/", number_field(n_new), limit=limit)
+            if number_of(reply[0]) >= n_wanted:
+                return
+            if limit.is_over():
+                raise timed_out(Op.WAIT, [b"init/"], limit.seconds)
+            time.sleep(0.005)
+            n_new = 0
+
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket = None
             self._closing()
 
-    def _connect(self, seconds: float) -> socket.socket:
+    def _connect(self, limit: Limit) -> socket.socket:
         host = self.host
         if self._server is not None and self._server.is_local:
             host = self._server.address
-        deadline = time.monotonic() + seconds
         reason: OSError | None = None
         while True:
-            left = deadline - time.monotonic()
+            left = limit.left()
             if left <= 0:
                 raise DistNetworkError(
-                    f"The client socket has timed out after {seconds * 1000:.0f}ms while trying to "
-                    f"connect to ({self.host}, {self.port})." + (f" ({reason})" if reason else "")
+                    f"The client socket has timed out after {limit.seconds * 1000:.0f}ms while "
+                    f"trying to connect to ({self.host}, {self.port})."
+                    + (f" ({reason})" if reason else "")
                 )
             try:
                 made = socket.create_connection((host, self.port), timeout=left)
             except OSError as error:
                 raise_of_handler(error)
                 reason = error
-                time.sleep(min(0.05, max(left, 0)))
+                time.sleep(min(0.05, limit.left()))
                 continue
             try:
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 made.sendall(HELLO)
-                answer = _receive(made, len(HELLO))
+                answer = _receive(made, len(HELLO), time.monotonic() + limit.left())
             except OSError as error:
                 made.close()
                 raise_of_handler(error)
                 reason = error
-                time.sleep(min(0.05, max(left, 0)))
+                time.sleep(min(0.05, limit.left()))
                 continue
             except BaseException:
                 made.close()
@@ -166,21 +174,23 @@ class TCPStore(Store):
             self._closing = weakref.finalize(self, made.close)
             return made
 
-    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
-        message = pack(op, [number_field(max(0, int(seconds * 1000))), *fields])
+    def _ask(self, op: Op, fields: list[bytes], limit: Limit) -> list[bytes]:
         with self._lock:
             if self._pid != os.getpid():  # a fork: the connection is the parent's
                 self._pid = os.getpid()
                 self._server = None
                 self._drop()
-            connection = self._socket or self._connect(seconds)
+            connection = self._socket or self._connect(limit)
+            left = limit.left()
+            message = pack(op, [number_field(math.ceil(left * 1000)), *fields])
+            answered_by = time.monotonic() + left + _ANSWER_GRACE_S
             try:
-                connection.settimeout(max(seconds, 0) + _ANSWER_GRACE_S)
+                connection.settimeout(left + _ANSWER_GRACE_S)
                 connection.sendall(message)
-                size = int.from_bytes(_receive(connection, 4), "little")
+                size = int.from_bytes(_receive(connection, 4, answered_by), "little")
                 if size > MAX_MESSAGE:
                     raise DistNetworkError(f"a store sends a message of {size} bytes")
-                status, reply = unpack(_receive(connection, size))
+                status, reply = unpack(_receive(connection, size, answered_by))
             except TimeoutError as error:
                 self._drop()
                 raise_of_handler(error)
@@ -200,20 +210,25 @@ class TCPStore(Store):
         if status == Status.DONE:
             return reply
         if status == Status.TIMED_OUT:
-            raise timed_out(op, fields, seconds)
+            raise timed_out(op, fields, limit.seconds)
         if status == Status.QUEUE_EMPTY:
             raise QueueEmptyError("queue is empty")
         raise ValueError(b"".join(reply).decode("utf-8", "replace") or "a bad request")
 
 
-def _receive(connection: socket.socket, n: int) -> bytes:
+def _receive(connection: socket.socket, n: int, deadline: float) -> bytes:
     """Return exactly n bytes.
 
     Raises:
         ConnectionError: The connection ended before.
+        TimeoutError: They have not come by then.
     """
     parts = []
     while n > 0:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the other side is too slow")
+        connection.settimeout(left)
         part = connection.recv(min(n, 1 << 20))
         if not part:
             raise ConnectionError("the other side has closed it")

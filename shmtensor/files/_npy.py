@@ -272,11 +272,12 @@ def save_npy(path: str | os.PathLike[str], tensor: Tensor) -> None:
     """Write a tensor to a ``.npy`` file, which appears complete or not at all.
 
     Args:
-        path: The file; replaced if it exists. Nothing is added to its name.
+        path: The file; replaced if it exists, also behind a link. Nothing is added to its name.
         tensor: Any tensor of a dtype that NumPy has.
 
     Raises:
         TypeError: NumPy has no such dtype.
+        ValueError: There is a pipe or a device at *path*.
         OSError: Writing failed; an existing file is as it was.
     """
     data, fortran_order = elements(tensor)

@@ -122,12 +122,13 @@ def save_npz(
     """Write tensors to a ``.npz`` file, which appears complete or not at all.
 
     Args:
-        path: The file; replaced if it exists. Nothing is added to its name.
+        path: The file; replaced if it exists, also behind a link. Nothing is added to its name.
         tensors: Name to tensor, of dtypes that NumPy has.
         compressed: Compress them; such arrays cannot be mapped, only read.
 
     Raises:
         TypeError: NumPy has no such dtype.
+        ValueError: There is a pipe or a device at *path*.
         OSError: Writing failed; an existing file is as it was.
     """
     with from_files.replaced(path) as file, zipfile.ZipFile(file, "w") as archive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -132,22 +133,51 @@ def tensor_over(
     return _C.empty(0, dtype=dtype).set_(storage, offset // dtype.itemsize, shape, strides)
 
 
+#: How many characters of a name are in the one that the file has while it is written. Each takes up
+#: to four bytes, and some file systems take no more than 143 for a name.
+_KEPT_CHARACTERS = 30
+
+
+def _place_of(path: str | os.PathLike[str]) -> str:
+    """Return where a file is to be put for *path*: behind its links.
+
+    Raises:
+        OSError: It cannot be looked at, or is a directory.
+        ValueError: It is a device or a pipe.
+    """
+    name = os.fsdecode(path)
+    try:
+        kind = os.stat(name).st_mode
+    except FileNotFoundError:
+        if not os.path.basename(name):  # nothing, or a directory that is missing
+            raise
+        return os.path.realpath(name)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(kind):
+        raise ValueError(f"{name}: not a regular file")
+    return os.path.realpath(name)
+
+
 @contextlib.contextmanager
 def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file to write that takes the place of *path* at the end, unless an error is raised.
 
+    A link stays, and the file that it leads to is replaced.
+
     Raises:
         OSError: Writing failed; an existing file is as it was.
+        ValueError: There is a device or a pipe.
     """
-    name = os.fspath(path)
-    folder, base = os.path.split(os.path.abspath(name))
-    aside = os.path.join(folder, f".{base}.{secrets.token_hex(8)}")
+    place = _place_of(path)
+    folder, base = os.path.split(place)
+    aside = os.path.join(folder, f".{base[:_KEPT_CHARACTERS]}.{secrets.token_hex(8)}")
     try:
         with open(aside, "xb") as file:  # with the rights of a file that any program makes here
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, name)
+        os.replace(aside, place)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)

@@ -23,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 import shmtensor
+from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.errors import ShmTensorError
 from shmtensor.storage import from_files
@@ -81,7 +82,7 @@ def _row(name: str, tensor: Tensor) -> tuple[str, str, str]:
 
 def _array(tensor: Tensor, code: str) -> np.ndarray[Any, np.dtype[Any]]:
     """The tensor's values as a contiguous little-endian array."""
-    dense = tensor.detach().contiguous()
+    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if _dtype_name(tensor) == "bfloat16":
         dense = dense.view(shmtensor.uint16)
     return np.ascontiguousarray(dense.numpy(), dtype=np.dtype(code))
@@ -139,11 +140,12 @@ def save_file(
 
     Args:
         tensors: Name to tensor; any strides. Tensors that share memory are written one by one.
-        filename: Where to; replaced if it exists.
+        filename: Where to; replaced if it exists, also behind a link.
         metadata: Strings to keep beside the tensors.
 
     Raises:
         SafetensorsError: A name, dtype or metadata entry the format has no place for.
+        ValueError: There is a pipe or a device at *filename*.
         OSError: Writing failed; an existing file is as it was.
     """
     head, names = _layout(tensors, metadata)
@@ -192,12 +194,16 @@ def _check_entry(name: str, entry: Any) -> tuple[str, list[int], int, int]:
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise SafetensorsError(f"{name}: data_offsets must be two sizes, got {offsets!r:.200}")
     begin, end = offsets
-    nbytes = math.prod(shape) * np.dtype(_BY_FILE_NAME[dtype][2]).itemsize
+    itemsize = np.dtype(_BY_FILE_NAME[dtype][2]).itemsize
+    nbytes = math.prod(shape) * itemsize
     if end - begin != nbytes:
         raise SafetensorsError(
             f"{name}: {dtype} of shape {shape} takes {nbytes} bytes, but data_offsets "
             f"[{begin}, {end}] say {end - begin}"
         )
+    # Sizes whose product is 0 because of one of them must not hide others that are too large.
+    if math.prod(max(n, 1) for n in shape) * itemsize >= 2**63:
+        raise SafetensorsError(f"{name}: shape {shape} has too many elements")
     return dtype, shape, begin, end
 
 
@@ -254,8 +260,8 @@ def _tensor(
     if (start + begin) % dtype.itemsize:  # kernels need aligned elements
         if storage.filename is not None:
             raise SafetensorsError(
-                f"{name}: begins at byte {start + begin}, which is not a multiple of "
-                f"{dtype.itemsize}: writes to it cannot reach the file"
+                f"{storage.filename}: {name}: begins at byte {start + begin}, which is not a "
+                f"multiple of {dtype.itemsize}: writes to it cannot reach the file"
             )
         part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
         part.set_(storage, start + begin, [end - begin], [1])
@@ -343,14 +349,18 @@ def open_file(
 
 
 def _open(file: IO[bytes], mode: str | None, shared: bool) -> OpenFile:
-    size = os.fstat(file.fileno()).st_size
-    if size == 0:
-        raise SafetensorsError(f"{file.name}: the file is empty")
-    if mode is None:
-        storage = from_files.read(file, size, shared)
-    else:
-        storage, _ = from_files.mapped(file, 0, size, mode)
-    return OpenFile(storage, apart=not shared and mode != "r+")
+    try:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise SafetensorsError("the file is empty")
+        if mode is None:
+            storage = from_files.read(file, size, shared)
+        else:
+            storage, _ = from_files.mapped(file, 0, size, mode)
+        return OpenFile(storage, apart=not shared and mode != "r+")
+    except (SafetensorsError, EOFError) as error:
+        raise_of_handler(error)
+        raise SafetensorsError(f"{os.fsdecode(file.name)}: {error}") from None
 
 
 def check_file(file: IO[bytes]) -> None:

@@ -19,7 +19,7 @@ from shmtensor.utils.data import Dataset, IterableDataset, get_worker_info
 class RaisesInTheParent:
     """Raises an error when its parent unpickles it."""
 
-    def __init__(self, error: type[Exception]) -> None:
+    def __init__(self, error: type[BaseException]) -> None:
         self.error = error
         self.parent = os.getppid()
 
@@ -27,7 +27,7 @@ class RaisesInTheParent:
         return _raise_in, (self.parent, self.error)
 
 
-def _raise_in(pid: int, error: type[Exception]) -> None:
+def _raise_in(pid: int, error: type[BaseException]) -> None:
     if os.getpid() == pid:
         raise error("of the batch")
 
@@ -38,6 +38,40 @@ def unreadable_by_eof(index: int) -> Any:
 
 def unreadable_by_empty(index: int) -> Any:
     return RaisesInTheParent(queue.Empty) if index == 1 else index
+
+
+def unreadable_by_memory(index: int) -> Any:
+    return RaisesInTheParent(MemoryError) if index == 2 else index
+
+
+def unreadable_by_exit(index: int) -> Any:
+    return RaisesInTheParent(SystemExit) if index == 1 else index
+
+
+class ShortOfMemoryOnce:
+    """Raises MemoryError when its parent unpickles it for the first time; then it is its number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.parent = os.getppid()
+
+    def __reduce__(self) -> Any:
+        return _number_of, (self.parent, self.number)
+
+
+_seen: set[int] = set()
+
+
+def _number_of(pid: int, number: int) -> int:
+    if os.getpid() == pid and number not in _seen:
+        _seen.add(number)
+        raise MemoryError
+    _seen.discard(number)
+    return number
+
+
+def short_of_memory_once(index: int) -> Any:
+    return ShortOfMemoryOnce(index)
 
 
 def slowly(index: int) -> int:

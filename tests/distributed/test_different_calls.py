@@ -48,6 +48,10 @@ CALLS: dict[str, tuple[Callable[[int, int], Any], str]] = {
         lambda r, n: dist.all_reduce(_x(6, T.int32)),
         "all_reduce of 24 bytes of torch.int32",
     ),
+    "all_reduce of complex64": (
+        lambda r, n: dist.all_reduce(_x(3, T.complex64)),
+        "all_reduce of 24 bytes of torch.complex64 with SUM",
+    ),
     "all_reduce of much": (lambda r, n: dist.all_reduce(_x(600_000)), "all_reduce of 2400000"),
     "all_reduce MAX": (lambda r, n: dist.all_reduce(_x(), dist.ReduceOp.MAX), "with MAX"),
     "broadcast 0": (
@@ -66,6 +70,10 @@ CALLS: dict[str, tuple[Callable[[int, int], Any], str]] = {
     ),
     "reduce 0": (lambda r, n: dist.reduce(_x(), 0), "reduce of 24 bytes"),
     "reduce 1": (lambda r, n: dist.reduce(_x(), 1), "reduce of 24 bytes"),
+    "reduce of complex64": (
+        lambda r, n: dist.reduce(_x(3, T.complex64), 0),
+        "reduce of 24 bytes of torch.complex64 with SUM",
+    ),
     "all_gather": (lambda r, n: dist.all_gather(_list(n), _x()), "all_gather of 24 bytes"),
     "all_gather of nothing": (
         lambda r, n: dist.all_gather(_list(n, 0), _x(0)),
@@ -78,6 +86,10 @@ CALLS: dict[str, tuple[Callable[[int, int], Any], str]] = {
     "reduce_scatter": (
         lambda r, n: dist.reduce_scatter(_x(), _list(n)),
         "reduce_scatter of 24 bytes",
+    ),
+    "reduce_scatter of complex64": (
+        lambda r, n: dist.reduce_scatter(_x(3, T.complex64), _list(n, 3, T.complex64)),
+        "reduce_scatter of 24 bytes of torch.complex64 with SUM",
     ),
     "all_to_all": (
         lambda r, n: dist.all_to_all(_list(n), _list(n)),
@@ -126,6 +138,9 @@ PAIRS = [
     ("broadcast of uint16", "broadcast of uint32"),
     ("all_reduce", "all_reduce of fewer"),
     ("all_reduce", "all_reduce of int32"),
+    ("all_reduce of complex64", "all_reduce"),
+    ("reduce 0", "reduce of complex64"),
+    ("reduce_scatter of complex64", "reduce_scatter"),
     ("all_reduce", "all_reduce MAX"),
     ("all_reduce", "all_reduce of much"),
     ("all_reduce", "barrier"),

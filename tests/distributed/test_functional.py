@@ -103,6 +103,29 @@ def test_gradients_are_those_of_the_sum_over_all_ranks(name: str):
         assert grad == pytest.approx(numerical, rel=1e-6, abs=1e-6)
 
 
+def _of_one_rank(rank: int, size: int) -> tuple[str, list[list[float]], list[float]]:
+    """What gather and scatter to and from rank 1 give, when rank 0 has no finite number."""
+    x = T.tensor([[2.0, 3.0], [4.0, 5.0]] if rank else [[T.nan, T.inf], [-T.inf, T.nan]])
+    gathered = [part.tolist() for part in with_derivative.gather(x, 1)]
+    scattered = with_derivative.scatter([x[0], x[1]], 1).tolist()
+    # No number is finite in the gradients of what rank 0 has got, either.
+    x.requires_grad_()
+    factor = T.tensor(1.0 if rank else T.inf)
+    sum((part * factor).sum() for part in with_derivative.gather(x, 1)).backward()
+    (with_derivative.scatter([x[0], x[1]], 1) * 2).sum().backward()
+    assert x.grad is not None
+    return str(gathered), x.grad.tolist(), scattered
+
+
+@pytest.mark.check
+def test_what_other_ranks_have_does_not_matter():
+    first, second = run(2, _of_one_rank)
+    assert first[0] == str([[[0.0, 0.0], [0.0, 0.0]]] * 2)
+    assert second[0] == "[[[nan, inf], [-inf, nan]], [[2.0, 3.0], [4.0, 5.0]]]"
+    assert (first[1], second[1]) == ([[1.0, 1.0], [1.0, 1.0]], [[3.0, 3.0], [3.0, 3.0]])
+    assert (first[2], second[2]) == ([2.0, 3.0], [4.0, 5.0])
+
+
 class _Counter(Joinable):
     """Adds up, over all ranks, how many take part in an iteration."""
 

@@ -429,6 +429,29 @@ def test_other_backends_can_be_registered() -> None:
         dist.Backend(3)  # type: ignore[arg-type]
 
 
+def _reals(rank: int, size: int) -> Any:
+    """The dtypes that a backend reduces which takes no complex tensors, and what it returns."""
+    from shmtensor.distributed._shm_backend import ShmCollectives
+
+    seen = []
+
+    class Real(ShmCollectives):
+        reduces_complex = False
+
+        def all_reduce(self, tensor: Any, op: Any) -> None:
+            seen.append(tensor.dtype)
+            super().all_reduce(tensor, op)
+
+    dist.Backend.register_backend("real", Real)
+    z = T.tensor([1 + 2j, 3j]) * (rank + 1)
+    dist.all_reduce(z, group=dist.new_group(backend="real"))
+    return [str(dtype) for dtype in seen], z.tolist()
+
+
+def test_backends_get_complex_tensors_as_real_ones_unless_they_want_them() -> None:
+    assert run(2, _reals) == [(["torch.float32"], [3 + 6j, 9j])] * 2
+
+
 def _groups_are_listed(rank: int, size: int) -> None:
     listed = dist.distributed_c10d._pg_map
     assert list(listed) == [dist.group.WORLD]

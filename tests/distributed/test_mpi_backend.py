@@ -283,7 +283,7 @@ os._exit(0)
 """
     ranks = job(2, script)
     ranks.wait_for(1, "error: .*takes tags from 0 to .*, got -1")
-    ranks.wait_for(1, "rank 0 has sent 8 bytes, expected 12")
+    ranks.wait_for(1, "rank 0 sent 8 bytes, expected 12")
     ranks.finish()
 
 
@@ -294,6 +294,11 @@ def test_it_is_there():
 
 _DIFFERENT = {
     "dtypes": ("dist.all_reduce(f)", "dist.all_reduce(i)", "all_reduce of 24 bytes of torch.int32"),
+    "complex numbers": (
+        "dist.all_reduce(f)",
+        "dist.all_reduce(st.zeros(3, dtype=st.complex64))",
+        "all_reduce of 24 bytes of torch.complex64",
+    ),
     "roots": ("dist.broadcast(f, 0)", "dist.broadcast(f, 1)", "torch.float32 with root 1"),
     "kinds": ("dist.broadcast(f, 0)", "dist.all_reduce(f)", "all_reduce of 24 bytes"),
     "barrier": ("dist.reduce(f, 0)", "dist.barrier()", "barrier"),

@@ -1,10 +1,11 @@
-"""Paths at which a pipe or a device is, or another file by the time they are mapped."""
+"""Paths at which a pipe, a device or a link is, or another file by the time they are mapped."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     "store": lambda path: FileStore(str(path), 1),
 }
 
+_WRITERS: dict[str, Callable[[Path], Any]] = {
+    "npy": lambda path: files.save_npy(path, st.ones(3)),
+    "npz": lambda path: files.save_npz(path, {"a": st.ones(3)}),
+    "safetensors": lambda path: safetensors.save_file({"a": st.ones(3)}, path),
+}
+
 
 @pytest.mark.parametrize("reader", _READERS)
 def test_pipe_is_refused_and_nobody_waits(reader: str, tmp_path: Path) -> None:
@@ -86,3 +93,75 @@ def test_file_that_was_replaced_after_its_header_was_read_is_not_mapped(
         path.rename(path.with_suffix(".npy"))
         with pytest.raises(RuntimeError, match="another file by now"):
             from_files.mapped(file, 0, size, mode)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("writer", _WRITERS)
+def test_pipe_is_not_replaced(writer: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    (tmp_path / "link").symlink_to(path)
+    for name in ("pipe", "link"):
+        with pytest.raises(ValueError, match=rf"{name}: not a regular file"):
+            _WRITERS[writer](tmp_path / name)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+@pytest.mark.parametrize("writer", _WRITERS)
+def test_device_is_not_replaced(writer: str, tmp_path: Path) -> None:
+    path = tmp_path / "device"
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("this user may not make devices")
+    with pytest.raises(ValueError, match="device: not a regular file"):
+        _WRITERS[writer](path)
+    assert stat.S_ISCHR(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("writer", _WRITERS)
+def test_pipe_that_is_only_a_descriptor_is_refused(writer: str) -> None:
+    reader, target = os.pipe()
+    try:
+        with pytest.raises(ValueError, match="not a regular file"):
+            _WRITERS[writer](Path(f"/dev/fd/{target}"))
+    finally:
+        os.close(reader)
+        os.close(target)
+
+
+def test_directory_is_not_replaced(tmp_path: Path) -> None:
+    for name in (str(tmp_path), f"{tmp_path}/"):
+        with pytest.raises(IsADirectoryError):
+            files.save_npy(name, st.ones(3))
+    with pytest.raises(FileNotFoundError):
+        files.save_npy(f"{tmp_path}/none/", st.ones(3))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("writer", _WRITERS)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_link_stays_and_its_file_is_replaced(writer: str, is_there: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if is_there:
+        (folder / "data").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("folder/data")
+    (tmp_path / "link to link").symlink_to(tmp_path / "link")
+    _WRITERS[writer](tmp_path / "link to link")
+    assert os.readlink(tmp_path / "link") == "folder/data"
+    assert os.listdir(folder) == ["data"]
+    assert not (folder / "data").is_symlink()
+    assert _READERS[writer](folder / "data") is not None
+    assert (folder / "data").stat().st_size > 12
+
+
+@pytest.mark.parametrize("writer", _WRITERS)
+@pytest.mark.parametrize("name", ["a" * 255, "ä" * 127, "\U0001f40d" * 63], ids=len)
+def test_longest_names_are_written(writer: str, name: str, tmp_path: Path) -> None:
+    _WRITERS[writer](tmp_path / name)
+    assert os.listdir(tmp_path) == [name]

@@ -16,6 +16,7 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.autograd import Function
 from shmtensor.distributed import _collectives as collectives
 from shmtensor.distributed import _functional_collectives as values
+from shmtensor.distributed._arguments import check_dtypes, check_shape
 from shmtensor.distributed._group import get_global_rank, get_rank, get_world_size
 from shmtensor.distributed._group import group as groups
 from shmtensor.distributed._names import ReduceOp
@@ -41,6 +42,27 @@ def _global(rank: int, group: Any) -> int:
     return rank if group is None else get_global_rank(group, rank)
 
 
+def _is_own(rank: int, group: Any) -> bool:
+    """Whether a global rank is this process's."""
+    return _global(get_rank(_world(group)), group) == rank
+
+
+def _gathered(tensor: Tensor, dst: int, group: Any) -> tuple[Tensor, ...]:
+    """Return all ranks' tensors on *dst*, and zeros elsewhere."""
+    parts = [_C.zeros_like(tensor) for _ in range(get_world_size(group))]
+    own = _is_own(dst, group)
+    collectives.gather(tensor.contiguous(), parts if own else None, dst, group)
+    return tuple(parts)
+
+
+def _scattered(tensors: Sequence[Tensor], src: int, group: Any) -> Tensor:
+    """Return what *src* has for this rank."""
+    result = _C.empty_like(tensors[0])
+    parts = [tensor.contiguous() for tensor in tensors]
+    collectives.scatter(result, parts if _is_own(src, group) else None, src, group)
+    return result
+
+
 class _AllReduce(Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, op: Any, group: Any) -> Tensor:
@@ -61,7 +83,7 @@ class _Broadcast(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         total = values.all_reduce(grad.contiguous(), "sum", ctx.group)
-        own = _global(get_rank(ctx.group), ctx.group) == ctx.src
+        own = _is_own(ctx.src, ctx.group)
         return (total if own else _C.zeros_like(total)), None, None
 
 
@@ -92,6 +114,28 @@ class _AllGather(Function):
         parts = [grad.contiguous() for grad in grads]
         collectives.reduce_scatter(result, parts, ReduceOp.SUM, ctx.group)
         return result, None
+
+
+class _Gather(Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, dst: int, group: Any) -> tuple[Tensor, ...]:
+        ctx.dst, ctx.group = dst, group
+        return _gathered(tensor, dst, group)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return _scattered(grads, ctx.dst, ctx.group), None, None
+
+
+class _Scatter(Function):
+    @staticmethod
+    def forward(ctx: Any, src: int, group: Any, *tensors: Tensor) -> Tensor:
+        ctx.src, ctx.group = src, group
+        return _scattered(tensors, src, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return (None, None, *_gathered(grad, ctx.src, ctx.group))
 
 
 class _ReduceScatter(Function):
@@ -194,10 +238,8 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
         dst: Global rank that receives.
         group: Of whom; None: all.
     """
-    parts = all_gather(tensor, group)
-    own = _global(get_rank(_world(group)), group) == dst
-    # Multiplying with 0 keeps the other ranks in the backward pass.
-    return parts if own else tuple(part * 0 for part in parts)
+    result: tuple[Tensor, ...] = _Gather.apply(tensor, dst, _world(group))
+    return result
 
 
 def reduce_scatter(
@@ -223,9 +265,10 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
         src: Global rank that sends.
         group: Of whom; None: all.
     """
-    own = _global(get_rank(_world(group)), group) == src
-    sent = [tensor if own else tensor * 0 for tensor in tensors]
-    return reduce_scatter(_C.empty_like(sent[0]), sent, ReduceOp.SUM, group)
+    check_dtypes(*tensors)
+    check_shape("scatter", tensors, tensors[0], get_world_size(_world(group)))
+    result: Tensor = _Scatter.apply(src, _world(group), *tensors)
+    return result
 
 
 def all_to_all(

@@ -31,8 +31,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass; worker processes make its batches in advance.
 
     Batches are numbered. Their indices are given to the workers in turn. Each worker answers in
-    order, through its own queue. So it is known which worker has the next batch, and an answer that
-    cannot be read is known to be that batch.
+    order, through its own queue. So it is known which worker has the next batch. If an answer
+    cannot be read, that batch is reported as failed. The answer may still be in the queue, if no
+    descriptor was free for example; when it comes after all, its number shows that it is late.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -135,7 +136,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if isinstance(data, ExceptionWrapper):
                 data.reraise()
             if isinstance(data, _Unreadable):
-                raise data.error
+                try:
+                    raise data.error
+                finally:
+                    del data  # with the traceback, it would keep all this until it is collected
             return data
         if not self._persistent_workers:
             self._shutdown_workers()
@@ -173,23 +177,51 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return None
 
     def _take(self, worker: int, timeout: float) -> tuple[int, Any] | None:
-        """Take an answer of *worker*, if one comes in time; those of earlier epochs are dropped."""
+        """Take the answer that is expected of *worker*, if it comes in time.
+
+        What comes of an earlier epoch is dropped, and so is what was reported as unreadable before.
+        """
         while True:
-            try:
-                epoch, _, data = self._group.results[worker].get(timeout=timeout)
-            except Exception as error:
-                if isinstance(error, Empty | EOFError) and not is_of_message(error):
-                    if isinstance(error, EOFError):  # the worker has ended, or has not started yet
-                        time.sleep(min(timeout, 0.01))
-                    return None
-                raise_of_handler(error)
-                # The message cannot be unpickled.
-                is_stop = isinstance(error, StopIteration)
-                read = not_an_end("the unpickling of a batch") if is_stop else error
-                return worker, _Unreadable(read)
+            answer = self._received(worker, timeout)
+            if answer is None:
+                return None
+            if isinstance(answer, _Unreadable):
+                return worker, answer
             self._group.hung.discard(worker)
-            if epoch == self._epoch:
+            epoch, number, data = answer
+            if epoch != self._epoch:
+                continue
+            expected = self._given[worker][0]
+            if number > expected:
+                self._group.results[worker]._ring.give_back([answer])
+                return worker, _Unreadable(_lost(expected, worker))
+            # Nothing follows the end of a stream, so it counts even if it was unreadable before.
+            if number == expected or isinstance(data, _IterableDatasetStopIteration):
                 return worker, data
+
+    def _received(self, worker: int, timeout: float) -> Any:
+        """Receive an answer of *worker*. None: there is none in time."""
+        results = self._group.results[worker]
+        try:
+            try:
+                return results.get(timeout=timeout)
+            except MemoryError as error:
+                raise_of_handler(error)
+                # The queue has the message still, and opens it once more. If this fails, too, it is
+                # gone.
+                try:
+                    return results.get(timeout=0.0)
+                except Empty:
+                    raise error from None
+        except Exception as error:
+            if isinstance(error, Empty | EOFError) and not is_of_message(error):
+                if isinstance(error, EOFError):  # the worker has ended, or has not started yet
+                    time.sleep(min(timeout, 0.01))
+                return None
+            raise_of_handler(error)
+            # The message cannot be unpickled, or not be taken now.
+            is_stop = isinstance(error, StopIteration)
+            return _Unreadable(not_an_end("the unpickling of a batch") if is_stop else error)
 
     def _mark_worker_as_unavailable(self, worker: int) -> None:
         """Note that a worker's stream has ended: it sends no more answers in this epoch."""
@@ -245,3 +277,7 @@ class _Unreadable:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+def _lost(number: int, worker: int) -> RuntimeError:
+    return RuntimeError(f"batch {number} is lost: DataLoader worker {worker} has sent a later one")
