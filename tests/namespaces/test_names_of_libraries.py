@@ -127,7 +127,7 @@ def test_contexts_decorate_functions_and_generators():
         pass
 
     assert Bare(lambda: 7)() == 7
-    with pytest.raises(TypeError, match="class"):
+    with pytest.raises(RuntimeError, match="class"):
         context_decorator(Logged(), dict)
 
 
