@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/channel.h"
 
+#include "os/stat.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -120,17 +122,30 @@ static uint64_t inode_of(int dir, const char* name, const char* prefix) {
   return strtoull(target + n_prefix, NULL, 10);
 }
 
+/* Open an end of the pipe for writing, through a descriptor that another process has. It may be of another file a
+ * moment later, whose opening waits or does something: Note [What was checked is what is opened] in os/process.h.
+ * Returns a descriptor, which the caller closes, or -1. */
+static int open_pipe(const char* path, uint64_t inode) {
+  char link[32];
+  struct stat st;
+  if (inode_of(AT_FDCWD, path, "pipe:[") != inode) return -1;
+  int found = open(path, O_PATH | O_CLOEXEC);
+  if (found < 0) return -1;
+  bool is_it = shmt__os_known_stat(found, &st) && S_ISFIFO(st.st_mode) && (uint64_t)st.st_ino == inode;
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", found);
+  int end = is_it ? open(link, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+  (void)close(found);
+  return end;
+}
+
 shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode, bool* out_is_empty) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd/%d", pid, fd);
-  if (inode_of(AT_FDCWD, path, "pipe:[") != inode) return SHMT_SEEN_UNKNOWN;
-  int end = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  int end = open_pipe(path, inode);
   if (end < 0) return SHMT_SEEN_UNKNOWN;
-  struct stat st;
   struct pollfd p = {.fd = end, .events = POLLOUT};
   shmt__os_seen seen = SHMT_SEEN_UNKNOWN;
-  if (fstat(end, &st) == 0 && S_ISFIFO(st.st_mode) && (uint64_t)st.st_ino == inode && poll(&p, 1, 0) >= 0)
-    seen = (p.revents & POLLERR) != 0 ? SHMT_SEEN_NO : SHMT_SEEN_YES;
+  if (poll(&p, 1, 0) >= 0) seen = (p.revents & POLLERR) != 0 ? SHMT_SEEN_NO : SHMT_SEEN_YES;
   int queued = 1;
   if (seen != SHMT_SEEN_UNKNOWN) *out_is_empty = ioctl(end, FIONREAD, &queued) == 0 && queued == 0;
   (void)close(end);
@@ -241,16 +256,17 @@ bool shmt__os_visit_pipe_ends(bool all_users,
   return visit_descriptors(all_users, visit_if_pipe, &v);
 }
 
-/* Does the socket hold descriptors? Their number stands in fdinfo, since Linux 5.17 (`scm_fds`). */
+/* Does the socket hold descriptors? Their number stands in fdinfo, since Linux 5.17 (`scm_fds`). When fdinfo cannot be
+ * read, in doubt yes, unless the socket was closed meanwhile. */
 static bool inspect_socket(int dir, int32_t pid, const char* name, void* arg) {
   bool* any = arg;
   char path[64], text[512];
   if (inode_of(dir, name, "socket:[") == 0) return true;
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fdinfo/%s", pid, name);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return true;
-  ssize_t n = read(fd, text, sizeof text - 1);
-  (void)close(fd);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (n < 0 && errno != ENOENT && errno != ESRCH) *any = true;
+  if (fd >= 0) (void)close(fd);
   text[n > 0 ? n : 0] = '\0';
   const char* at = strstr(text, "scm_fds:");
   if (at != NULL && strtoul(at + 8, NULL, 10) > 0) *any = true;
@@ -259,6 +275,6 @@ static bool inspect_socket(int dir, int32_t pid, const char* name, void* arg) {
 
 bool shmt__os_descriptors_in_flight(void) {
   bool any = false;
-  (void)visit_descriptors(false, inspect_socket, &any);
-  return any;
+  const bool all = visit_descriptors(false, inspect_socket, &any);
+  return any || !all;
 }

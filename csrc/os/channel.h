@@ -34,8 +34,8 @@ shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode, boo
 bool shmt__os_visit_pipe_ends(bool all_users,
                               void (*visit)(int32_t pid, int fd, uint64_t inode, void* arg),
                               void* arg);
-/* Does a socket of any process that can be inspected hold descriptors in flight? Kernels before 5.17 do not tell; then
- * the answer is false. */
+/* Does a socket of any process hold descriptors in flight? In doubt yes: where processes or their sockets cannot be
+ * inspected, for lack of descriptors or rights. Kernels before 5.17 do not tell; then the answer is false. */
 bool shmt__os_descriptors_in_flight(void);
 
 #endif

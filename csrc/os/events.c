@@ -15,6 +15,8 @@ bool shmt__os_events_add(int events, int fd, uint64_t key) {
   return epoll_ctl(events, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
+void shmt__os_events_remove(int events, int fd) { (void)epoll_ctl(events, EPOLL_CTL_DEL, fd, NULL); }
+
 int shmt__os_events_wait(int events, uint64_t* keys, int capacity, int timeout_ms) {
   struct epoll_event got[64];
   int n = epoll_wait(events, got, capacity < 64 ? capacity : 64, timeout_ms);

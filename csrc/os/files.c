@@ -3,6 +3,7 @@
 #include "os/files.h"
 
 #include "os/memfd.h"
+#include "os/stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +131,7 @@ int shmt__os_file_as_found(int fd) {
 bool shmt__os_file_is_found(int fd, uint64_t out_identity[2]) {
   struct stat st;
   int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || !(flags & O_PATH) || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+  if (flags < 0 || !(flags & O_PATH) || !shmt__os_known_stat(fd, &st) || !S_ISREG(st.st_mode)) return false;
   out_identity[0] = (uint64_t)st.st_dev;
   out_identity[1] = (uint64_t)st.st_ino;
   return true;

@@ -3,6 +3,7 @@
 #include "os/memfd.h"
 
 #include "os/descriptor.h"
+#include "os/stat.h"
 #include "os/users.h"
 
 #include <errno.h>
@@ -74,12 +75,14 @@ bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes) {
 
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes) {
   struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid ||
+  /* First of all: only files in memory have seals, and about those the kernel asks nobody.
+   * See Note [Descriptors of others] in os/closer.h. */
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid ||
       !shmt__os_user_is_known(uid))
     return false;
   if (has_memfd()) {
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS) return false;
+    if ((seals & SEALS) != SEALS) return false;
   } else {
     struct statfs fs;
     if (st.st_nlink != 0 || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC) return false;
@@ -90,7 +93,7 @@ bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes) {
 
 bool shmt__os_file_identity(int fd, uint64_t out[2]) {
   struct stat st;
-  if (fstat(fd, &st) != 0) return false;
+  if (!shmt__os_known_stat(fd, &st)) return false;
   out[0] = (uint64_t)st.st_dev;
   out[1] = (uint64_t)st.st_ino;
   return true;

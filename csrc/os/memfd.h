@@ -17,7 +17,8 @@ shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd
 bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes);
 /* The same, for a file of another user. */
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes);
-/* Store device and inode, which tell whether two descriptors are of one file. False: fd is invalid. */
+/* Store device and inode, which tell whether two descriptors are of one file. Asks nobody but the kernel (os/stat.h).
+ * False: fd is invalid. */
 bool shmt__os_file_identity(int fd, uint64_t out[2]);
 /* Note on the file, for good, that it is open to a group. Only the file's owner can do that, and the kernel keeps it.
  * Returns 0 or -errno (EPERM: this user is no member of the group). */

@@ -45,6 +45,7 @@ typedef enum shmt__mutex_rank {
   SHMT_MUTEX_LARGE_BLOCKS,  /* the cache of large blocks */
   SHMT_MUTEX_POOL,          /* the thread pool's state */
   SHMT_MUTEX_PROFILE,       /* the list of buffers of a profile */
+  SHMT_MUTEX_CLOSERS,       /* the descriptors that wait to be closed */
   SHMT_N_MUTEX_RANKS
 } shmt__mutex_rank;
 

@@ -4,6 +4,7 @@
 
 #include "os/descriptor.h"
 #include "os/memfd.h"
+#include "os/stat.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -124,7 +125,7 @@ static int open_checked(int dir, const char* name, const uint64_t identity[2], b
   struct stat st;
   int found = openat(dir, name, O_PATH | O_CLOEXEC);
   if (found < 0) return -1;
-  bool is_wanted = fstat(found, &st) == 0 && is_file(&st, identity);
+  bool is_wanted = shmt__os_known_stat(found, &st) && is_file(&st, identity);
   if (is_wanted && only_found) return found;
   int fd = is_wanted ? shmt__os_reopen(found) : -1;
   (void)close(found);
@@ -140,7 +141,7 @@ int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2], boo
   if (dir == NULL) return -1;
   struct dirent* entry;
   while (fd < 0 && (entry = readdir(dir)) != NULL) {
-    if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
+    if (entry->d_name[0] == '.' || !shmt__os_known_stat_at(dirfd(dir), entry->d_name, &st)) continue;
     if (is_file(&st, file_identity))
       fd = open_checked(dirfd(dir), entry->d_name, file_identity, only_found);
   }
@@ -224,7 +225,7 @@ int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, 
 }
 
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
-                                  int* out_exit) {
+                                  int32_t* out_pid) {
   enum { MAX_FDS = 8, PARKED = 16 };
   int parked[MAX_FDS];
   int n_parked = 0, err = 0;
@@ -233,7 +234,6 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   sigset_t none, defaults;
   pid_t pid = 0;
 
-  *out_exit = -1;
   SHMT_ASSERT(n_fds <= MAX_FDS);
   (void)posix_spawn_file_actions_init(&actions);
   (void)posix_spawnattr_init(&attr);
@@ -262,18 +262,25 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   if (shmt__os_is_out_of_descriptors(err)) return shmt__fail_errno(err, "cannot start the manager %s", path);
   SHMT_REQUIRE(err == 0, SHMT_E_MANAGER, "cannot start the manager %s: %s (%d)", path,
                strerror(err), err);
-
-  int how = 0;
-  pid_t got;
-  do {
-    got = waitpid(pid, &how, 0);
-  } while (got < 0 && errno == EINTR);
-  if (got >= 0 && WIFEXITED(how)) *out_exit = WEXITSTATUS(how);
-  if (got >= 0 && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) *out_exit = SHMT_OS_EXIT_KILLED;
-  /* ECHILD: a signal handler of the program has reaped it already, which is fine. */
-  SHMT_REQUIRE(got < 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0), SHMT_E_MANAGER,
-               "the manager %s did not start (wait status %d)", path, how);
+  *out_pid = (int32_t)pid;
   return SHMT_OK;
+}
+
+bool shmt__os_child_ended(int32_t pid, int* out_exit) {
+  int how = 0;
+  pid_t got = waitpid((pid_t)pid, &how, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return false;
+  if (got < 0) *out_exit = SHMT_OS_EXIT_UNKNOWN; /* a signal handler of the program has waited for it, which is fine */
+  else if (WIFEXITED(how)) *out_exit = WEXITSTATUS(how);
+  else *out_exit = WTERMSIG(how) == SIGKILL ? SHMT_OS_EXIT_KILLED : SHMT_OS_EXIT_SIGNAL;
+  return true;
+}
+
+void shmt__os_kill_child(int32_t pid) {
+  enum { MOST_MS = 1000 }; /* a process that the kernel keeps waiting, for a disk for instance, ends later */
+  int how;
+  (void)kill((pid_t)pid, SIGKILL);
+  for (int i = 0; i < MOST_MS && !shmt__os_child_ended(pid, &how); i++) shmt__os_sleep_ms(1);
 }
 
 bool shmt__os_detach(void) {

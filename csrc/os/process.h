@@ -48,14 +48,24 @@ int shmt__os_open_from_any_process(const uint64_t file_identity[2], bool only_fo
 int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
                         void* arg);
 
-enum { SHMT_OS_EXIT_KILLED = -2 };
+/* How a child ended that has no exit status. */
+enum {
+  SHMT_OS_EXIT_UNKNOWN = -1, /* the program ignores its children, or waited for it first */
+  SHMT_OS_EXIT_KILLED = -2,  /* by SIGKILL */
+  SHMT_OS_EXIT_SIGNAL = -3,  /* by another signal */
+};
 
 /* Run a program in the background. The descriptors fds become 3, 4, ..., and the standard streams go to /dev/null; the
- * program itself must close all others. The program must fork and let its first process exit; this call waits for that.
- * *out_exit: the exit status of that process; SHMT_OS_EXIT_KILLED: SIGKILL has ended it; -1: none. Errors:
- * SHMT_E_MANAGER with the path and reason, SHMT_E_OS (no descriptor is left). */
+ * program itself must close all others. The program must fork and let its first process exit: *out_pid, for which the
+ * caller waits by the functions below. Errors: SHMT_E_MANAGER with the path and reason, SHMT_E_OS (no descriptor is
+ * left). */
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
-                                  int* out_exit);
+                                  int32_t* out_pid);
+/* Has the child ended? Does not wait. Once it says yes, the pid is no child of ours any more. *out_exit: its exit
+ * status, or SHMT_OS_EXIT_*. */
+bool shmt__os_child_ended(int32_t pid, int* out_exit);
+/* Kill a child that has not ended, and wait for it. */
+void shmt__os_kill_child(int32_t pid);
 
 /* --- for a daemon --- */
 

@@ -3,6 +3,7 @@
 #include "os/socket.h"
 
 #include "os/clock.h"
+#include "os/closer.h"
 #include "os/descriptor.h"
 #include "os/users.h"
 
@@ -23,7 +24,8 @@
 
 enum {
   BACKLOG = 1024,
-  FEW_POLLED = 16, /* so many need no memory */
+  FEW_POLLED = 16,       /* so many need no memory */
+  MOST_OF_PACKET = 253, /* descriptors: SCM_MAX_FD of the kernel */
 };
 
 /* Fill in the address of a name. In an abstract one, sun_path begins with a zero byte. */
@@ -86,13 +88,24 @@ void shmt__os_remove_socket(const char* path) {
   if (shmt__os_socket_exists(path)) (void)unlink(path);
 }
 
-void shmt__os_remove_path_of(int listener) {
+/* The path at which the socket listens. False: it has none. */
+static bool path_of(int listener, char out[sizeof(struct sockaddr_un)]) {
   struct sockaddr_un a = {0};
   socklen_t len = sizeof a;
-  if (getsockname(listener, (struct sockaddr*)&a, &len) != 0 || a.sun_path[0] != '/') return;
-  char path[sizeof a.sun_path + 1] = {0};
-  memcpy(path, a.sun_path, sizeof a.sun_path);
-  shmt__os_remove_socket(path);
+  if (getsockname(listener, (struct sockaddr*)&a, &len) != 0 || a.sun_path[0] != '/') return false;
+  memcpy(out, a.sun_path, sizeof a.sun_path);
+  out[sizeof a.sun_path] = '\0';
+  return true;
+}
+
+int shmt__os_open_path_of(int listener, uint32_t gid) {
+  char path[sizeof(struct sockaddr_un)];
+  return path_of(listener, path) ? shmt__os_open_socket_to(path, gid) : 0;
+}
+
+void shmt__os_remove_path_of(int listener) {
+  char path[sizeof(struct sockaddr_un)];
+  if (path_of(listener, path)) shmt__os_remove_socket(path);
 }
 
 bool shmt__os_pass_credentials(int listener) {
@@ -168,7 +181,7 @@ int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fd
 }
 
 static void close_all(int* fds, int* n_fds) {
-  while (*n_fds > 0) (void)close(fds[--*n_fds]);
+  while (*n_fds > 0) shmt__closers_close(fds[--*n_fds]);
 }
 
 /* Take descriptors and credentials out of a received message. False: not all of its descriptors could be kept. */
@@ -185,7 +198,7 @@ static bool read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* p
         if (got >= 0 && *n_fds < SHMT_SOCKET_MAX_FDS)
           fds[(*n_fds)++] = got;
         else if (got >= 0)
-          (void)close(got);
+          shmt__closers_close(got);
         else
           all = false;
       }
@@ -200,8 +213,9 @@ static bool read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* p
 }
 
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer) {
+  /* The kernel closes what it finds no room for: Note [Descriptors of others] in os/closer.h. */
   union {
-    char bytes[CMSG_SPACE(sizeof(int) * SHMT_SOCKET_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred))];
+    char bytes[CMSG_SPACE(sizeof(int) * MOST_OF_PACKET) + CMSG_SPACE(sizeof(struct ucred))];
     struct cmsghdr align;
   } control;
   struct iovec part = {p, capacity};
@@ -212,9 +226,11 @@ int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shm
   *n_fds = 0;
   if (peer != NULL) *peer = (shmt__peer){0, UINT32_MAX};
   ssize_t n;
+  shmt__closers_hurry(true);
   do {
     n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (n < 0 && errno == EINTR);
+  shmt__closers_hurry(false);
   if (n < 0) return -errno;
   if (!read_control(&msg, fds, n_fds, peer)) {
     close_all(fds, n_fds);

@@ -29,6 +29,8 @@ int shmt__os_listen(const char* name);
 int shmt__os_connect(const char* name);
 /* Let the members of a group connect to the socket at a path. 0 or -errno. */
 int shmt__os_open_socket_to(const char* path, uint32_t gid);
+/* The same at the path at which this socket listens, if it has one. */
+int shmt__os_open_path_of(int listener, uint32_t gid);
 /* Is there a socket at the path? */
 bool shmt__os_socket_exists(const char* path);
 /* Remove the socket that a killed process left at a path. Another kind of file is not removed. */
@@ -58,12 +60,14 @@ enum {
   SHMT_OS_IN_USE = 98,
   SHMT_OS_DENIED = 13,
   SHMT_OS_FULL = 24, /* no descriptor is left */
+  SHMT_OS_ABORTED = 103,
 }; /* the errno values that callers treat differently */
 
 /* Receive one packet without waiting. Returns its length, 0 at the end of the stream, or -errno (EMSGSIZE: the packet
- * is longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes; surplus ones are
- * closed here. *n_fds is SHMT_SOCKET_FDS_LOST, and all are closed, when one of them was lost. peer (may be NULL): the
- * sender's credentials if the socket passes them, else pid 0 and uid UINT32_MAX. */
+ * is longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes (with
+ * shmt__closers_close in a program that has closers); surplus ones are closed here. *n_fds is SHMT_SOCKET_FDS_LOST, and
+ * all are closed, when one of them was lost. peer (may be NULL): the sender's credentials if the socket passes them,
+ * else pid 0 and uid UINT32_MAX. */
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
 /* Wait until fd is readable, at most timeout_ms (< 0: forever). Returns 1: readable, 0: timeout, or -errno. */
 int shmt__os_wait_readable(int fd, int timeout_ms);

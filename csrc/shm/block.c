@@ -216,6 +216,12 @@ void shmt__block_unmark(shmt__block* b, unsigned marker) {
         memory_order_seq_cst, memory_order_relaxed);
 }
 
+/* Another was faster. It, or a sweep, may have seen our bit, and left a block that nobody else holds. */
+static void fail_take(const shmt__map* m, uint32_t block, unsigned client) {
+  shmt__block_unhold(m, block, client);
+  shmt__map_note_activity(m);
+}
+
 bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
                       uint64_t* out_generation) {
   shmt__block* b = &m->blocks[block];
@@ -234,7 +240,7 @@ bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint6
     *out_generation = generation;
     return true;
   }
-  shmt__block_unhold(m, block, client);
+  fail_take(m, block, client);
   return false;
 }
 
@@ -252,7 +258,7 @@ bool shmt__block_reuse(const shmt__map* m, uint32_t block, unsigned client, uint
     atomic_store_explicit(&b->nbytes, nbytes, memory_order_relaxed);
     return true;
   }
-  shmt__block_unhold(m, block, client);
+  fail_take(m, block, client);
   return false;
 }
 

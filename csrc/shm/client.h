@@ -5,6 +5,9 @@
 
 #include "shm/control_file.h"
 
+/* Can a client have this number? */
+static inline bool shmt__client_is_number(uint32_t id) { return id > 0 && id < SHMT_MAX_CLIENTS; }
+
 /* Take a free number for a process by locking its byte on fd, a description of the control file that will become the
  * process's own. The number is RESERVED from now on. False: all numbers are taken, or memory is out. */
 bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id);

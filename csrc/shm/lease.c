@@ -183,12 +183,14 @@ void shmt__leases_move(const shmt__map* m, uint64_t from, uint64_t to) {
 
 void shmt__leases_end_channel(const shmt__map* m, uint64_t channel, uint32_t client) {
   uint32_t end = shmt__map_lease_pages_end(m);
+  bool any = false;
   for (uint32_t slot = 0; slot < end * SHMT_LEASES_OF_PAGE; slot++) {
     shmt__lease* l = record_at(m, slot);
     uint64_t id = l == NULL ? 0 : atomic_load_explicit(&l->id, memory_order_acquire);
     if (id != 0 && atomic_load_explicit(&l->channel, memory_order_relaxed) == channel)
-      (void)end_record(m, l, id, client);
+      any = end_record(m, l, id, client) || any;
   }
+  if (any) shmt__map_note_activity(m);
 }
 
 uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease* l, void* arg),

@@ -63,7 +63,8 @@ bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t 
                       uint64_t channel);
 /* The message was written. */
 void shmt__lease_confirm(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
-/* End a lease. False: it has ended before. client: who ends it; 0: the manager. */
+/* End a lease. False: it has ended before. client: who ends it; 0: the manager. A block that only the lease kept stays
+ * until somebody notes activity. */
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
 
 /* Tie the leases that have one channel to another. */

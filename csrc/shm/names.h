@@ -22,8 +22,10 @@
  *
  * Note [Named locks]
  * A lock, semaphore or barrier is an array of slots. Each taken slot has the number of the client that took it. When a
- * client is dead the manager empties its slots, as it clears its holds, so no count can be wrong. A barrier also has
- * one word with its phase and a bit for each slot whose owner has arrived. To arrive, to withdraw, and to begin the
+ * client is dead the manager empties its slots, as it clears its holds, so no count can be wrong. A process that gets
+ * another number, because it had closed its descriptors, writes that into its slots while its old number is still
+ * locked. When the manager then frees the old one, it counts those who have slots as users of the lock. A barrier also
+ * has one word with its phase and a bit for each slot whose owner has arrived. To arrive, to withdraw, and to begin the
  * next phase as the last one are each one atomic step on this word.
  */
 #ifndef SHMT_SHM_NAMES_H

@@ -7,10 +7,16 @@
 #include "api/shm.h"
 #include "ipc/handle/export.h"
 #include "ipc/handle/import.h"
+#include "ipc/handle/release.h"
 #include "ipc/handle/share.h"
 #include "ipc/ring/message_layout.h"
 #include "ipc/ring/ring.h"
+#include "ipc/session/session.h"
 #include "os/process.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void begin_session(void) {
   const char* manager = getenv("TEST_MANAGER");
@@ -183,6 +189,101 @@ TEST(private_storages_have_no_handle) {
   CHECK_OK(shmt__storage_create(100, &s));
   CHECK_EQ(shmt__storage_export(s, true, &h, NULL), SHMT_E_RUNTIME);
   shmt_storage_release(s);
+}
+
+/* --- forks --- */
+
+enum { MARK = 12345 }; /* another session may lie where one was freed */
+
+static bool is_in_table(const shmt__session* s) {
+  bool found = false;
+  shmt__sessions_lock();
+  for (unsigned i = 0; i < shmt__sessions_count(); i++)
+    found = found || (shmt__session_at(i) == s && s->sought_ms == MARK);
+  shmt__sessions_unlock();
+  return found;
+}
+
+/* The default session is lost, and whoever shares something joins another: those that nothing uses are freed. */
+static void lose_and_join(void) {
+  shmt__session* s = NULL;
+  shmt__sessions_lock();
+  CHECK_OK(shmt__session_open_default(&s));
+  s->is_lost = true;
+  shmt__sessions_unlock();
+  shmt_storage_release(make_storage(100, 1));
+}
+
+static void use_lost_session(shmt__session* session, shmt_storage* s) {
+  lose_and_join();
+  CHECK(is_in_table(session)); /* this thread has pinned it */
+  shmt__session_unpin(session);
+  lose_and_join();
+  CHECK(is_in_table(session)); /* the storage's record uses it, although it is in no table */
+  CHECK(*(volatile char*)s->data == 7 || *(volatile char*)s->data == 0); /* mapped */
+  shmt_storage_release(s);
+  lose_and_join();
+  CHECK(!is_in_table(session));
+}
+
+TEST(a_child_keeps_a_lost_session_for_old_records_and_the_thread_that_forked) {
+  int status = 0;
+  begin_session();
+  shmt_storage* s = make_storage(5000, 7);
+  shmt__held_block *old = s->ctx, *next = NULL;
+  shmt__session* session = old->session;
+  shmt__sessions_lock();
+  CHECK_OK(shmt__session_supersede_held_block(old, &next));
+  shmt__session_drop_held_block(next);
+  shmt__session_pin(session);
+  session->sought_ms = MARK;
+  shmt__sessions_unlock();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    use_lost_session(session, s);
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(pid, &status, 0), pid);
+  CHECK_EQ(status, 0);
+  use_lost_session(session, s);
+}
+
+static atomic_int n_ready;
+
+static void* update_with_others(void* ring) {
+  atomic_fetch_add(&n_ready, 1);
+  while (atomic_load(&n_ready) < 2) {
+  }
+  shmt__ring_readiness_update(ring);
+  return NULL;
+}
+
+/* What the parent had for its descriptors has a reference to the storage: given up once, it leaves the ring's own. */
+static void update_in_two_threads(shmt__ring* ring) {
+  pthread_t threads[2];
+  int fd = -1;
+  for (int i = 0; i < 2; i++) CHECK_EQ(pthread_create(&threads[i], NULL, update_with_others, ring), 0);
+  for (int i = 0; i < 2; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  CHECK_EQ(atomic_load(&ring->storage->refs), 1);
+  CHECK_OK(shmt__ring_fileno(ring, true, &fd));
+  CHECK_EQ(atomic_load(&ring->storage->refs), 2);
+}
+
+TEST(threads_of_a_child_may_be_the_first_there_to_use_a_ring_with_descriptors) {
+  int fd = -1, status = 0;
+  shmt__ring* ring = NULL;
+  begin_session();
+  CHECK_OK(shmt__ring_create(0, &ring));
+  CHECK_OK(shmt__ring_fileno(ring, true, &fd));
+  for (int i = 0; i < 300; i++) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      update_in_two_threads(ring);
+      _exit(0);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+  }
 }
 
 /* --- the layout of a ring --- */

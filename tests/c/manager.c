@@ -5,6 +5,7 @@
 #include "ipc/manager/channel_watch.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static shmt__channel_watch watch;
@@ -109,4 +110,52 @@ TEST(a_message_through_an_unknown_channel_stays) {
   shmt__lease_ticket t;
   CHECK_OK(take_lease(&s, 0, &t));
   for (int i = 0; i < 5; i++) CHECK_EQ(leases_after(&s, BEGIN + (uint64_t)i * 60000), 1);
+}
+
+/* One sweep checks a bounded number of channels, the next goes on with the others. */
+TEST(messages_in_more_pipes_than_one_sweep_checks_end_with_their_readers) {
+  enum { N = 2 * SHMT_CHANNEL_BUDGET + 52, SWEEPS = 40 };
+  static int readers[N];
+  struct rlimit files;
+  unsigned left = N;
+  uint64_t now_ms = BEGIN;
+  CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < 2 * N + 100) return; /* this system has too few descriptors */
+  (void)begin_session(0);
+  sender s = begin_sender(1);
+  for (int i = 0; i < N; i++) {
+    shmt__lease_ticket t;
+    CHECK_OK(take_lease(&s, make_pipe(), &t));
+    readers[i] = dup(reader); /* the writing end has the lower number: it is found first, and remembered */
+    (void)close(reader);
+  }
+  for (int i = 0; i < SWEEPS; i++) CHECK_EQ(leases_after(&s, now_ms += 500), N);
+  for (int i = 0; i < N; i++) (void)close(readers[i]);
+  for (int i = 0; i < SWEEPS && left > 0; i++) left = leases_after(&s, now_ms += 500);
+  CHECK_EQ(left, 0);
+}
+
+TEST(what_was_seen_long_ago_is_old) {
+  const uint64_t day_ms = UINT64_C(24) * 3600 * 1000;
+  const uint64_t days[] = {1, 24, 25, 49, 50, 51, 100, 1000};
+  (void)begin_session(0);
+  sender s = begin_sender(1);
+  CHECK_EQ(shmt__arena_manager_block_age(&manager, s.block, BEGIN), 0);
+  for (size_t i = 0; i < sizeof days / sizeof *days; i++)
+    CHECK_EQ(shmt__arena_manager_block_age(&manager, s.block, BEGIN + days[i] * day_ms), days[i] * day_ms);
+  CHECK_EQ(shmt__arena_manager_block_age(&manager, s.block, BEGIN - 1000), 0); /* another sweep had begun later */
+}
+
+TEST(a_message_that_waited_for_weeks_ends_when_its_reader_does) {
+  const uint64_t later = BEGIN + (UINT64_C(1) << 31) + (UINT64_C(1) << 30); /* 37 days */
+  (void)begin_session(0);
+  sender s = begin_sender(1);
+  shmt__lease_ticket t;
+  CHECK_OK(take_lease(&s, make_pipe(), &t));
+  CHECK_EQ(leases_after(&s, BEGIN), 1);
+  (void)close(reader);
+  CHECK_EQ(leases_after(&s, later), 1);
+  CHECK_EQ(leases_after(&s, later + GRACE), 0);
 }

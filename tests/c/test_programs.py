@@ -22,6 +22,8 @@ SANITIZERS = {
     "tsan": "-DSHMT_DEBUG=2 -fsanitize=thread",
 }
 FLAGS = "-std=gnu11 -g -O1 -pthread -Wall -Wextra -Werror"
+#: Objects that a program needs although it calls nothing in them: they register fork handlers.
+REGISTERED = {"ipc": ["ipc/session/fork.o"]}
 
 TESTS = {
     source.stem: re.findall(r"^TEST\((\w+)\)", source.read_text(), re.M)
@@ -49,7 +51,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["ar", "rcsT", archive, f"@{listing}"], check=True, env=_without_preload())
     for name in TESTS:
         source = HERE / f"{name}.c"
-        command = [*compiler, *flags, *includes, source, archive, "-o", folder / name]
+        registered = [BUILD / "obj" / "csrc" / path for path in REGISTERED.get(name, [])]
+        command = [*compiler, *flags, *includes, source, *registered, archive, "-o", folder / name]
         subprocess.run([*command, "-lm", "-ldl", "-lrt"], check=True, env=_without_preload())
     return folder
 

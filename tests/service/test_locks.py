@@ -9,6 +9,7 @@ import time
 
 import pytest
 import service_programs as programs
+import waiting
 
 import shmtensor as T
 from shmtensor.service import Service
@@ -255,3 +256,123 @@ def test_repr_says_what_this_object_has_taken(service: Service) -> None:
     assert repr(some) == f"<Semaphore 'some' of {of}, 3 permits, 1 taken here>"
     some.release()
     assert repr(service.Barrier("all", 2)) == f"<Barrier 'all' of {of}, 2 parties>"
+
+
+# It closes all its descriptors, so that its next request makes it another client.
+_MOVER = """
+import os, sys, threading, time
+import waiting
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+{before}
+print("ready", flush=True)
+sys.stdin.readline()
+os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+service.publish("y", 6)
+waiting.let_the_manager_look()  # it has found that nobody has the old number
+print("moved", flush=True)
+{after}
+"""
+
+
+@pytest.mark.check
+def test_process_that_has_closed_all_descriptors_keeps_its_names_and_permits(
+    service: Service, run: type[programs.Program]
+) -> None:
+    before = 'service.publish("x", 5); lock = service.Lock("moved"); lock.acquire()'
+    after = (
+        "sys.stdin.readline(); lock.release(); print('released', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "with lock: print('again', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    mover = run(_MOVER.format(before=before, after=after), service._name)
+    assert mover.line() == "ready"
+    mover.say()
+    assert mover.line() == "moved"
+    assert service.attach("x") == 5
+    lock = service.Lock("moved")
+    assert not lock.acquire(timeout=0.2)
+    mover.say()
+    assert mover.line() == "released"
+    assert lock.acquire(timeout=programs.WAIT_S)
+    assert not lock.acquire(timeout=0)
+    lock.release()
+    mover.say()
+    assert mover.line() == "again"
+    mover.kill()
+    waiting.until(lambda: not {"x", "y"} & service.list().keys(), service.list)
+    assert lock.acquire(timeout=programs.WAIT_S)
+    lock.release()
+
+
+def test_permit_of_a_killed_process_that_had_moved_is_free(
+    service: Service, run: type[programs.Program]
+) -> None:
+    before = 'lock = service.Lock("moved and killed"); lock.acquire()'
+    mover = run(_MOVER.format(before=before, after="sys.stdin.readline()"), service._name)
+    assert mover.line() == "ready"
+    mover.say()
+    assert mover.line() == "moved"
+    lock = service.Lock("moved and killed")
+    assert not lock.acquire(timeout=0.2)
+    mover.kill()
+    assert lock.acquire(timeout=programs.WAIT_S)
+    lock.release()
+
+
+def test_threads_that_wait_while_their_process_becomes_another_client(
+    service: Service, run: type[programs.Program]
+) -> None:
+    lock, barrier = service.Lock("waited for"), service.Barrier("waited at", 2)
+    before = (
+        'lock, barrier = service.Lock("waited for"), service.Barrier("waited at", 2)\n'
+        "def take():\n"
+        "    with lock: print('taken', flush=True); sys.stdin.readline()\n"
+        "    print('released', flush=True)\n"
+        "taker, party = threading.Thread(target=take), threading.Thread(target=barrier.wait)\n"
+        "taker.start(); party.start()\n"
+        "while barrier.n_waiting == 0: time.sleep(0.01)\n"
+    )
+    assert lock.acquire()
+    mover = run(
+        _MOVER.format(before=before, after="party.join(); print('passed', flush=True)"),
+        service._name,
+    )
+    assert mover.line() == "ready"
+    mover.say()
+    assert mover.line() == "moved"
+    barrier.wait(programs.WAIT_S)
+    assert mover.line() == "passed"
+    lock.release()
+    assert mover.line() == "taken"
+    assert not lock.acquire(timeout=0.2)
+    mover.say()
+    assert mover.line() == "released"
+    assert lock.acquire(timeout=programs.WAIT_S)
+    lock.release()
+    mover.finish()
+
+
+def test_child_without_a_number_that_closes_all_descriptors_takes_no_permits(
+    service: Service, run: type[programs.Program]
+) -> None:
+    child = run(
+        "import os, resource, sys\n"
+        "from shmtensor.service import Service\n"
+        "service = Service(sys.argv[1])\n"
+        "service.publish('x', 1); lock = service.Lock('free')\n"
+        "limits = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "free = os.dup(0); os.close(free)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))\n"
+        "pid = os.fork()\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, limits)\n"
+        "if pid == 0:\n"
+        "    os.closerange(3, os.sysconf('SC_OPEN_MAX'))\n"
+        "    service.publish('y', 2)\n"
+        "    print(lock.acquire(timeout=1), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(pid, 0)",
+        service._name,
+    )
+    assert child.finish() == "True\n"

@@ -6,10 +6,14 @@ Scribbles over blocks and slabs: tests/fuzz/control.c. Damaged descriptions: tes
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import signal
+from pathlib import Path
 
 import pytest
 import service_programs as programs
+import waiting
 
 import shmtensor as T
 from shmtensor.errors import HandleError
@@ -222,3 +226,117 @@ def test_wait_keeps_its_deadline_while_an_entry_changes_all_the_time(
         # Half of what is written may look like a version. Whatever it is, the call ends.
         with contextlib.suppress(TimeoutError, HandleError):
             service.wait_newer("value", 1, timeout=0.1)
+
+
+# A member makes a slab of one block with any file that it names, and says that it is process *pid*.
+_FORGER = (
+    _SCRIBBLER
+    + """
+pid, state, device, inode = map(int, sys.argv[2:6])
+BLOCK_USED, GENERATION, CLIENTS = 3, 7, 4096
+n_slabs, n_blocks = struct.unpack_from("II", memory, 88)
+slab, block = (struct.unpack_from("I", memory, at)[0] for at in (104, 112))  # behind the last
+client = next(i for i in range(1, 100)
+              if struct.unpack_from("Ii", memory, CLIENTS + 64 * i) == (2, os.getpid()))
+slabs = CLIENTS + 64 * 4608
+print("ready", flush=True)
+assert sys.stdin.readline()  # the manager is stopped: it repairs nothing
+struct.pack_into("=IIIIQQQQQII", memory, slabs + 64 * slab, state, client, block, 1, 0, 4096, 4096,
+                 device, inode, 0, 0)
+at = slabs + 64 * n_slabs + 128 * block
+struct.pack_into("=QQIIQQQ", memory, at, GENERATION << 20 | BLOCK_USED, 0, 0, slab, 0, 4096, 4096)
+struct.pack_into("Q", memory, at + 64 + client // 64 * 8, 1 << client % 64)
+struct.pack_into("i", memory, CLIENTS + 64 * client + 4, pid)
+struct.pack_into("I", memory, 104, slab + 1)
+struct.pack_into("I", memory, 112, block + 1)
+print(block, GENERATION, flush=True)
+sys.stdin.readline()
+"""
+)
+
+# Somebody brings up the next manager, and asks it for the file behind a block.
+_ASKER = """
+import contextlib, os, socket, struct, sys
+from shmtensor.service import Service
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from codegen.emit.protocol import load_wire
+block, generation = map(int, sys.argv[3:])
+service = Service(sys.argv[1], start=True)
+with contextlib.suppress(RuntimeError):  # the session is damaged, and another begins
+    service.list()
+service.list()
+links = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
+         if os.path.islink(f"/proc/self/fd/{n}")]
+session = int(next(l for l in links if "shmtensor-control-" in l).split("-")[2].split()[0], 16)
+root = Path(sys.argv[2])
+wire = load_wire(root / "spec" / "wire.yaml", root.parent)
+codes = {"uint64_t": "Q", "uint32_t": "I", "int32_t": "i", "uint16_t": "H", "char": "176s"}
+packet = struct.Struct("<" + "".join(codes[f.ctype] for f in wire.fields))
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+manager.settimeout(60)
+manager.connect(f"\\0shmtensor-{os.geteuid()}-{session:016x}")
+
+def ask(kind, **fields):
+    code = next(m.code for m in wire.messages if m.name == kind)
+    fields |= {"magic": wire.magic, "version": wire.version, "type": code, "session": session}
+    manager.send(packet.pack(*(
+        fields.get(f.name, b"" if f.ctype == "char" else 0) for f in wire.fields)))
+    data, files, _, _ = socket.recv_fds(manager, 1000, 8)
+    return dict(zip((f.name for f in wire.fields), packet.unpack(data))), files
+
+ask("HELLO")
+reply, files = ask("GET_FILE", block=block, generation=generation)
+print(reply["status"] == 0, len(files))
+"""
+
+_CSRC = Path(__file__).resolve().parents[2] / "csrc"
+_FILE, _PROGRAM_FILE = 2, 3  # shmt__slab_state
+
+
+def _sealed_memory() -> int:
+    fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.fchmod(fd, 0o600)
+    os.ftruncate(fd, 4096)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
+def _regular_file(path: Path) -> int:
+    path.write_bytes(bytes(4096))
+    return os.open(path, os.O_RDWR)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("is_group", "state", "is_memory", "given"),
+    [
+        (False, _FILE, True, True),  # what a member could have registered
+        (False, _FILE, False, False),
+        (True, _FILE, True, False),  # it may be the arena of another session of the user
+        (True, _FILE, False, False),
+        (True, _PROGRAM_FILE, False, False),
+    ],
+)
+def test_manager_that_continues_hands_out_no_file_because_a_member_wrote_that_it_is_one(
+    run: type[programs.Program],
+    tmp_path: Path,
+    is_group: bool,
+    state: int,
+    is_memory: bool,
+    given: bool,
+) -> None:
+    fd = _sealed_memory() if is_memory else _regular_file(tmp_path / "private")
+    status = os.fstat(fd)
+    with programs.serving(*(("--group", _GROUP) if is_group else ())) as (name, server):
+        identity = (status.st_dev, status.st_ino)
+        forger = run(_FORGER, name, *map(str, (os.getpid(), state, *identity)))
+        assert forger.line() == "ready"
+        os.kill(server.pid, signal.SIGSTOP)
+        waiting.until(lambda: waiting.process_state(server.pid) == "T")
+        forger.say()
+        block, generation = forger.line().split()
+        server.kill()
+        asker = run(_ASKER, name, str(_CSRC), block, generation)
+        assert asker.finish() == f"{given} {int(given)}\n"
+    os.close(fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import stat
 import subprocess
 import threading
 from pathlib import Path
@@ -354,6 +355,48 @@ def test_members_of_the_group_may_join(
     finally:
         for name in directory.iterdir() if directory.exists() else ():
             name.unlink()
+        if directory.exists():
+            directory.rmdir()
+
+
+_OWNER = """
+import sys; import shmtensor as T; from shmtensor.service import Service
+service = Service(sys.argv[1], socket=sys.argv[2])
+service.publish("x", T.ones(4)); service.publish("m", T.nn.Linear(2, 2))
+print("ready", flush=True); sys.stdin.readline()
+service.publish("z", T.ones(1))
+print(service.status().manager_pid, flush=True); sys.stdin.readline()
+"""
+
+
+@_needs_root
+def test_service_at_a_path_stays_open_to_its_group_after_a_kill(
+    run: type[programs.Program],
+) -> None:
+    """Whoever starts the next manager need not know the group, nor who takes its place."""
+    directory = Path("/tmp") / programs.unused_name()
+    path = str(directory / "socket")
+    options = ["--group", "54321", "--socket", path]
+    uid = str(os.geteuid())
+    try:
+        with programs.serving(*options) as (name, server):
+            owner = run(_OWNER, name, path)
+            assert owner.line() == "ready"
+            server.kill()
+            owner.say()
+            assert int(owner.line()) not in (server.pid, 0)
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+            for groups, outcome in (((), "ManagerError"), (("54321",), "attached")):
+                member = run(_AS_OTHER, name, path, uid, *groups)
+                assert member.finish().startswith(outcome)
+            with programs.serving(*options):
+                assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+                member = run(_AS_OTHER, name, path, uid, "54321")
+                assert member.finish().startswith("attached")
+                owner.kill()  # or it starts the next manager, in a directory that goes away
+    finally:
+        for file in directory.iterdir() if directory.exists() else ():
+            file.unlink()
         if directory.exists():
             directory.rmdir()
 

@@ -98,6 +98,8 @@ WRAP(int, ftruncate, (int fd, off_t n), (fd, n), ENOSPC, true, -1)
 WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), ENOSPC, true, -1)
 WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), EPERM, false, -1)
 WRAP(int, fstat, (int fd, struct stat* st), (fd, st), ENOMEM, false, -1)
+WRAP(int, statx, (int dir, const char* path, int flags, unsigned mask, struct statx* st), (dir, path, flags, mask, st),
+     ENOMEM, false, -1)
 WRAP(void*, mmap, (void* p, size_t n, int prot, int flags, int fd, off_t at),
      (p, n, prot, flags, fd, at), ENOMEM, false, MAP_FAILED)
 WRAP(int, madvise, (void* p, size_t n, int advice), (p, n, advice), ENOMEM, true, -1)

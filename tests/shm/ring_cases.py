@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -195,6 +196,21 @@ def damaged_message_is_an_error_and_the_ring_goes_on(owner: native.Native) -> No
     assert check_message(ring.get()[1]) == 2
 
 
+def blocks_of_messages_that_a_damaged_ring_drops_are_freed(owner: native.Native) -> None:
+    ring = Ring(owner)
+    resident = owner.status()["resident_bytes"]
+    start = int.from_bytes(bytes(_bytes_of(ring)[200:204]), "little")
+    for _ in range(10):
+        assert ring.put(b"", (owner.new(1 << 20).fill(1),)) == DONE
+    waiting.let_the_manager_look()
+    assert owner.status()["n_leases"] == 10
+    _bytes_of(ring)[DATA + start + 3] = 0xFF  # of the first message's size
+    assert ring.get(wait=False)[0] == native_ring.FAILED
+    assert ring.get(wait=False)[0] == EMPTY
+    waiting.until(lambda: owner.status()["n_leases"] == 0, owner.status)
+    waiting.until(lambda: owner.status()["resident_bytes"] <= resident + (1 << 20), owner.status)
+
+
 def manager_survives_whatever_is_written_into_a_ring(owner: native.Native) -> None:
     ring = Ring(owner)
     seed = os.getpid()
@@ -301,6 +317,56 @@ def stopped_inside_get_keeps_no_audit(owner: native.Native) -> None:
         _audit_beside_a_stopped_member(owner, point)
 
 
+def number_of_a_dead_member_stays_taken_while_a_ring_with_its_lock_cannot_be_mapped(
+    owner: native.Native,
+) -> None:
+    ring = Ring(owner)
+    manager = owner.status()["manager_pid"]
+    with tempfile.TemporaryDirectory() as directory:
+        token = Path(directory) / "token"
+        stopped = _fork_until("ring_put_leased", token, lambda: _put_anything(ring), stops=True)
+        n_clients = owner.status()["n_clients"]
+        limits = resource.prlimit(manager, resource.RLIMIT_AS)
+        resource.prlimit(manager, resource.RLIMIT_AS, (1 << 20, limits[1]))
+        try:
+            os.kill(stopped, signal.SIGKILL)
+            os.waitpid(stopped, 0)
+            waiting.let_the_manager_look()
+            assert owner.status()["n_clients"] == n_clients
+        finally:
+            resource.prlimit(manager, resource.RLIMIT_AS, limits)
+        waiting.until(lambda: owner.status()["n_clients"] == n_clients - 1, owner.status)
+    assert ring.put(b"x", wait=True) == DONE
+    waiting.until(lambda: owner.status()["n_leases"] == 0, owner.status)
+
+
+def _bare_ring(owner: native.Native) -> Ring:
+    storage, ring = ctypes.c_void_p(), Ring.__new__(Ring)
+    ring.native, ring.pointer = owner, ctypes.c_void_p()
+    lib = owner.lib
+    owner.check(
+        lib.shmt__storage_create_shared(ctypes.c_uint64(320 + 1024), 0, ctypes.byref(storage))
+    )
+    owner.check(lib.shmt__ring_create_over(storage, 0, 320, ctypes.byref(ring.pointer)))
+    return ring
+
+
+def audit_looks_at_more_rings_than_stay_mapped(owner: native.Native) -> None:
+    rings = [_bare_ring(owner) for _ in range(4500)]  # MOST_MAPPED in ipc/manager/ring_audit.c
+    for i in (0, -1):
+        assert rings[i].put(b"kept", (owner.new(1000).fill(7),)) == DONE
+    with tempfile.TemporaryDirectory() as directory:
+        token = Path(directory) / "token"
+        _fork_until("ring_put_leased", token, lambda: _put_anything(rings[1]))
+        _fork_until("ring_put_leased", token, lambda: _put_anything(rings[-2]))
+    waiting.until(lambda: owner.status()["n_leases"] == 2, owner.status)
+    for i in (0, -1):
+        _, data, (block,) = rings[i].get()
+        assert (data, block.value()) == (b"kept", 7)
+    for ring in rings:
+        assert ring.put(b"x") == DONE
+
+
 CASES = {
     case.__name__: case
     for case in (
@@ -312,7 +378,10 @@ CASES = {
         threads_keep_the_order_of_each_producer_and_lose_nothing,
         block_is_received_while_its_sender_lets_go_of_it,
         damaged_message_is_an_error_and_the_ring_goes_on,
+        blocks_of_messages_that_a_damaged_ring_drops_are_freed,
         manager_survives_whatever_is_written_into_a_ring,
+        number_of_a_dead_member_stays_taken_while_a_ring_with_its_lock_cannot_be_mapped,
+        audit_looks_at_more_rings_than_stay_mapped,
         stopped_inside_put_keeps_no_audit,
         stopped_inside_get_keeps_no_audit,
     )

@@ -6,6 +6,7 @@ Not covered: kills at each step (test_crash).
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -83,10 +84,27 @@ def block_whose_last_holder_was_not_the_last_bit(owner: native.Native) -> None:
         os.waitpid(pid, 0)
 
 
+class _Mark(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_uint32), ("sending_level", ctypes.c_uint32)]
+
+
+def block_of_a_message_that_was_given_up_when_nobody_held_it_any_more(owner: native.Native) -> None:
+    begin = owner.lib.shmt__unsent_begin
+    begin.restype = _Mark
+    mark = begin(ctypes.c_bool(True))
+    owner.new(LARGE).fill(1).handle()
+    waiting.let_the_manager_look()  # it finds the lease
+    assert owner.status()["n_leases"] == 1
+    owner.lib.shmt__unsent_end(mark, 0)
+    assert owner.status()["n_leases"] == 0
+    _wait_until_freed(owner)
+
+
 CASES: dict[Callable[[native.Native], None], str] = {
     messages_of_a_ring_that_nobody_opened: "",
     idle_memory_of_a_manager_killed_in_its_sweep: "trim_begun",
     block_whose_last_holder_was_not_the_last_bit: "hold_set",
+    block_of_a_message_that_was_given_up_when_nobody_held_it_any_more: "",
 }
 
 
@@ -106,6 +124,53 @@ def test_is_freed(case: Callable[[native.Native], None], native_directory: Path)
             check=False,
         )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+_SENDER = """
+import os, signal, time
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import inspect
+
+class Made:
+    "A tensor that is made while it is pickled: only the message has it."
+    def __reduce__(self):
+        return tuple, ([st.ones(1 << 20, shared=True)],)
+
+def used_bytes():
+    with inspect.current() as session:
+        return session.snapshot().used_bytes
+
+def ring(number, frame):
+    assert used_bytes() >= 4 << 20
+    raise TimeoutError
+
+receiver, sender = mp.Pipe(duplex=False)
+os.set_blocking(sender.fileno(), False)
+for nbytes in (4096, 1):
+    try:
+        while True:
+            os.write(sender.fileno(), bytes(nbytes))
+    except BlockingIOError:
+        pass
+os.set_blocking(sender.fileno(), True)
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, 3)  # the manager has looked by then
+try:
+    sender.send(Made())
+except TimeoutError:
+    print("given up", flush=True)
+while used_bytes() >= 4 << 20:
+    time.sleep(0.1)
+print("freed")
+"""
+
+
+def test_tensor_of_a_send_that_a_handler_ended_is_freed() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", _SENDER], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, "given up\nfreed\n"), result.stderr
 
 
 if __name__ == "__main__":

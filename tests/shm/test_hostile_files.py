@@ -10,6 +10,7 @@ import test_hostile_names as names
 
 _FILES = """
 import tempfile
+from waiting import until
 
 folder = tempfile.mkdtemp()
 regular, fifo = os.path.join(folder, "regular"), os.path.join(folder, "fifo")
@@ -44,7 +45,7 @@ for fd, nbytes, count in (
 ):
     reply = add(fd, nbytes, count)
     assert reply["status"] != 0 and reply["text"].rstrip(b"\\0"), (nbytes, count)
-assert len(os.listdir(f"/proc/{pid}/fd")) == descriptors
+until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == descriptors)
 reply = add(found(regular), 100, 1)
 assert reply["status"] == 0
 answer, files = manager.ask("GET_FILE", block=reply["block"], generation=reply["generation"])

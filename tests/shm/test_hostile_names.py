@@ -118,15 +118,18 @@ filled = [new(size).fill(255) for size in (200, 1000, 3000, 5000, 100_000) for _
 """
 
 
-def _run(directory: Path, name: str, program: str) -> None:
-    prepare = _PREPARE.format(
+def _prepare(directory: Path, name: str) -> str:
+    return _PREPARE.format(
         here=str(Path(__file__).parent),
         csrc=str(native.CSRC),
         name=name,
         directory=str(directory),
     )
+
+
+def _run(directory: Path, name: str, program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", prepare + program],
+        [sys.executable, "-c", _prepare(directory, name) + program],
         capture_output=True,
         text=True,
         timeout=_WAIT_S,

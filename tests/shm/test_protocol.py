@@ -21,6 +21,7 @@ _SOURCES = (
     "os/descriptor.c",
     "os/memfd.c",
     "os/process.c",
+    "os/stat.c",
     "os/users.c",
     "os/failpoint.c",
     "base/error.c",

@@ -99,7 +99,7 @@ void shmt__session_drop_held_block(shmt__held_block* h) {
     if (s->client != 0 && h->generation != 0) give_up(h);
     if (h->map != NULL) shmt__unused_files_close(s);
   } else {
-    shmt__session_unpin(s);
+    s->n_old_records--;
   }
   if (SHMT_UNLIKELY(h->exported != NULL)) shmt__exported_descriptor_close(h);
   if (SHMT_UNLIKELY(h->origin != NULL)) free(h->origin);

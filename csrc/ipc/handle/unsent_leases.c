@@ -8,7 +8,8 @@
 void shmt__handle_end_lease_locked(const shmt__handle* h) {
   shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_lookup(h->session, h->incarnation);
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_slot};
-  if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
+  /* Nobody may hold the block any more. Who opens a message holds its block, and so needs no such note. */
+  if (s != NULL && shmt__lease_end(&s->map, &ticket, s->client)) shmt__map_note_activity(&s->map);
 }
 
 static void end_lease(const shmt__handle* h) {

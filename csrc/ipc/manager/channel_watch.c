@@ -78,7 +78,7 @@ static bool is_pipe(const shmt__watched_channel* c) {
 static bool enter(const shmt__lease* l, void* arg) {
   sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
-  uint32_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
+  uint64_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
   shmt__channel_kind kind = shmt__channel_kind_of(channel);
   bool is_unsent = (channel & SHMT_CHANNEL_UNSENT) != 0;
   if ((kind == SHMT_CHANNEL_PIPE || kind == SHMT_CHANNEL_SOCKET) && (is_unsent || age_ms >= SHMT_CHANNEL_YOUNG_MS))
@@ -126,10 +126,11 @@ static void search(sweep* k) {
 /* Check the channels, a bounded number in one sweep. Returns whether the ends of some pipe must be searched for. */
 static bool check_all_channels(sweep* k) {
   shmt__channel_watch* w = k->watch;
+  const uint32_t begin = w->cursor;
   uint32_t n = 0;
   bool is_lost = false;
   for (uint32_t i = 0; i < w->capacity; i++) {
-    shmt__watched_channel* c = &w->at[(w->cursor + i) & (w->capacity - 1)];
+    shmt__watched_channel* c = &w->at[(begin + i) & (w->capacity - 1)];
     c->seen = SHMT_SEEN_UNKNOWN;
     c->is_empty = false;
     if (c->channel == 0 || n == SHMT_CHANNEL_BUDGET) continue;
@@ -138,7 +139,7 @@ static bool check_all_channels(sweep* k) {
       c->pid = 0;
       is_lost = true;
     }
-    if (++n == SHMT_CHANNEL_BUDGET) w->cursor += i + 1;
+    if (++n == SHMT_CHANNEL_BUDGET) w->cursor = begin + i + 1; /* the next sweep begins there */
   }
   return is_lost;
 }
@@ -154,7 +155,7 @@ static void decide_unsent(const sweep* k, shmt__watched_channel* c) {
 
 static bool is_drained(const sweep* k, const shmt__watched_channel* c, const shmt__lease* l) {
   if (c->drained_ms == 0) return false;
-  uint32_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
+  uint64_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
   return age_ms + 1 >= k->now_ms - c->drained_ms; /* ages are odd numbers of milliseconds apart */
 }
 

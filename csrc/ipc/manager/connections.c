@@ -2,14 +2,15 @@
 #include "ipc/manager/connections.h"
 
 #include "os/clock.h"
+#include "os/closer.h"
 #include "os/events.h"
-#include "os/memfd.h"
 
 void shmt__manager_close_connection(shmt__manager* m, uint32_t i) {
   shmt__connection* c = &m->connections[i];
   if (c->client != 0 && m->clients[c->client].connection == (int32_t)i)
     m->clients[c->client].connection = -1;
-  shmt__os_close(c->fd);
+  shmt__os_events_remove(m->epoll, c->fd);
+  shmt__closers_close(c->fd); /* with what lies unread in it */
   c->fd = -1;
   c->client = 0;
 }
@@ -28,7 +29,7 @@ static uint32_t find_free_entry(const shmt__manager* m, int32_t pid) {
 uint32_t shmt__manager_enter_connection(shmt__manager* m, int fd, const shmt__peer* peer) {
   uint32_t i = find_free_entry(m, peer->pid);
   if (i == SHMT_MANAGER_CONNECTIONS) {
-    shmt__os_close(fd);
+    shmt__closers_close(fd);
     return i;
   }
   shmt__connection* c = &m->connections[i];

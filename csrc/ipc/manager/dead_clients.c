@@ -9,18 +9,35 @@
 #include "os/process.h"
 #include "shm/client.h"
 
-/* Everything that happens when a client dies. */
+static bool is_same_process(const shmt__arena_manager_client* a, const shmt__arena_manager_client* b) {
+  return a->pid > 0 && a->pid == b->pid && a->start == b->start && a->pid_namespace == b->pid_namespace;
+}
+
+/* The number under which the client's process has joined since; 0: none. */
+static uint32_t number_since(const shmt__manager* m, uint32_t id) {
+  const shmt__arena_manager_client* all = m->arena_manager.clients;
+  const uint32_t end = m->clients[id].has_moved ? m->arena_manager.clients_end : 0;
+  for (uint32_t other = 1; other < end; other++)
+    if (all[other].state == SHMT_CLIENT_ALIVE && !m->clients[other].has_moved && is_same_process(&all[other], &all[id]))
+      return other;
+  return 0;
+}
+
+/* Everything that happens when a client dies, or when its process has left this number for another one. Where memory is
+ * out, it keeps the number: nothing watches it, so the next tick comes here again. */
 static void client_died(shmt__manager* m, uint32_t id) {
   shmt__manager_client* c = &m->clients[id];
   if (c->connection >= 0) shmt__manager_close_connection(m, (uint32_t)c->connection);
   shmt__os_close(c->pidfd);
   c->pidfd = -1;
-  c->pid = 0;
-  c->is_reserved = c->has_moved = false;
   c->tag++;
   /* The ring locks come first: nobody may get the number while a lock still names it. */
-  shmt__rings_client_died(&m->arena_manager, id);
+  if (!shmt__rings_client_died(&m->arena_manager, id)) return;
+  const uint32_t since = number_since(m, id);
+  if (since != 0) shmt__names_client_moved(&m->names, &m->arena_manager, id, since);
   shmt__names_client_died(&m->names, &m->arena_manager, id);
+  c->pid = 0;
+  c->is_reserved = c->has_moved = false;
   shmt__arena_manager_client_died(&m->arena_manager, id);
 }
 

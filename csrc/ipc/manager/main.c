@@ -15,8 +15,10 @@
  */
 #include "api/error.h"
 #include "ipc/manager/manager.h"
+#include "os/closer.h"
 #include "os/daemon.h"
 #include "os/descriptor.h"
+#include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/client.h"
@@ -77,6 +79,26 @@ static void say_ready(const shmt__control* control) {
   (void)fflush(stdout);
 }
 
+/* Whoever starts a manager where another was killed makes the socket anew, for this user alone, and need not know that
+ * the session is open to a group. */
+static void open_to_group(const shmt__fixed* session) {
+  if ((session->flags & SHMT_SESSION_GROUP) == 0) return;
+  const int err = shmt__os_open_path_of(FD_LISTENER, session->gid);
+  if (err != 0)
+    (void)fprintf(stderr, "shmtensor-manager: cannot open the socket to group %" PRIu32 ": %s\n", session->gid,
+                  strerror(-err));
+}
+
+/* Let go of what the next manager needs. A closer that never gets done keeps the files of its process open for good. */
+static void let_go(const shmt__manager* m, int claim) {
+  shmt__closers_hurry(true);
+  shmt__os_close(m->spare);
+  shmt__os_close(m->listener);
+  shmt__os_close(m->lock_fd);
+  shmt__os_close(claim);
+  shmt__closers_hurry(false);
+}
+
 /* Run until a signal tells it to end, and mark the session as ended for those who have the memory. */
 static void run_in_foreground(shmt__manager* m) {
   m->stays = true;
@@ -117,11 +139,14 @@ int main(int argc, char** argv) {
     if (status == SHMT_E_NOMEM) return 3;
     return a.adopt && status == SHMT_E_MANAGER ? SHMT_MANAGER_DAMAGED : 4;
   }
-  if (!a.adopt && shmt__management_claim(manager.arena_manager.control_fd, 0) < 0) return 4;
+  if (!a.adopt) claim = shmt__management_claim(manager.arena_manager.control_fd, 0);
+  if (claim < 0) return 4;
+  if (a.lock) open_to_group(&manager.arena_manager.map.fixed); /* the path is ours */
   if ((!a.stay && !shmt__os_detach()) ||
       shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)
     return 4;
   if (a.lock) manager.lock_fd = a.adopt ? FD_ARENA + 1 : FD_CONTROL;
+  shmt__closers_start(); /* after the fork */
   if (a.stay)
     run_in_foreground(&manager);
   else
@@ -131,5 +156,6 @@ int main(int argc, char** argv) {
   /* A path that is left behind says that a manager was killed: Note [A manager that was killed] in
    * ipc/service/service_internal.h. We still have the lock of the path. */
   if (manager.lock_fd >= 0 && !manager.is_over) shmt__os_remove_path_of(manager.listener);
+  let_go(&manager, claim);
   return 0;
 }

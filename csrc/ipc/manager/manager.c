@@ -6,6 +6,7 @@
 #include "ipc/manager/ring_audit.h"
 #include "ipc/session/other_version.h"
 #include "os/clock.h"
+#include "os/closer.h"
 #include "os/daemon.h"
 #include "os/descriptor.h"
 #include "os/events.h"
@@ -18,17 +19,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16 };
+enum {
+  RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16,
+  BREATH_MS = 2, /* after an error that would come again at once */
+};
 
 static uint32_t state_of(const shmt__manager* m, uint32_t client) {
   return m->arena_manager.clients[client].state;
 }
 
-/* No descriptor is left for a connection. Without this it would stay in the queue and wake us forever. */
+/* No descriptor is left for a connection. Without this it would stay in the queue and wake us forever. After the breath
+ * it is closed, and accept_connections takes the spare descriptor back; or the whole machine has none, and it stays. */
 static void refuse_connection(shmt__manager* m) {
   shmt__os_close(m->spare);
-  shmt__os_close(shmt__os_accept(m->listener));
-  m->spare = shmt__os_dup(m->listener);
+  m->spare = -1;
+  shmt__closers_close(shmt__os_accept(m->listener));
+  shmt__os_sleep_ms(BREATH_MS);
 }
 
 /* Admit this user, and the members of the group that a service was opened to. */
@@ -39,14 +45,16 @@ static bool admits(const shmt__manager* m, int fd, const shmt__peer* peer) {
 }
 
 static void accept_connections(shmt__manager* m) {
+  if (m->spare < 0) m->spare = shmt__os_dup(m->listener);
   for (int n = 0; n < 64; n++) {
     shmt__peer peer = {0, UINT32_MAX};
     int fd = shmt__os_accept(m->listener);
-    if (fd == -SHMT_OS_FULL) refuse_connection(m);
+    if (shmt__os_is_out_of_descriptors(-fd)) refuse_connection(m);
+    else if (fd < 0 && fd != -SHMT_OS_AGAIN && fd != -SHMT_OS_ABORTED) shmt__os_sleep_ms(BREATH_MS);
     if (fd < 0) return;
     bool known = shmt__os_peer(fd, &peer) && admits(m, fd, &peer);
     if (known) (void)shmt__manager_enter_connection(m, fd, &peer);
-    else shmt__os_close(fd);
+    else shmt__closers_close(fd);
   }
 }
 
@@ -80,7 +88,7 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     if (good) {
       good = shmt__manager_handle_message(m, i, &p, fds, n_fds, peer.pid);
     } else {
-      for (int j = 0; j < n_fds; j++) shmt__os_close(fds[j]);
+      for (int j = 0; j < n_fds; j++) shmt__closers_close(fds[j]);
     }
     if (!good) {
       shmt__manager_connection_lost(m, i);
@@ -176,6 +184,7 @@ bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
     shmt__arena_manager_sweep(&m->arena_manager, false);
     close_silent(m, now_ms);
     shmt__manager_check_unwatched(m);
+    shmt__closers_check();
     m->swept_ms = now_ms;
   } else if (now_ms < m->recheck_until_ms) {
     shmt__manager_check_unwatched(m);

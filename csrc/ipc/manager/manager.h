@@ -1,8 +1,9 @@
 /* ipc/manager/manager.h -- the manager: a daemon that knows the processes of one session and grants them memory.
  *
- * It has one thread with one epoll loop, in which nothing ever waits for a peer. Processes need it to join a session,
- * to get a slab, and to open a storage that is a file of its own. They do not need it to send tensors. All that it
- * knows is also in the control file, so when it is killed, a new manager continues from there.
+ * One thread with one epoll loop serves everybody, and in it nothing ever waits for a peer; what came from peers is
+ * closed by others (Note [Descriptors of others] in os/closer.h). Processes need the manager to join a session, to get
+ * a slab, and to open a storage that is a file of its own. They do not need it to send tensors. All that it knows is
+ * also in the control file, so when it is killed, a new manager continues from there.
  *
  * Note [Liveness]
  * A client is alive as long as its number is locked (Note [Client locks] in shm/control_file.h). The kernel tells this

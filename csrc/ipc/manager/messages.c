@@ -3,6 +3,7 @@
 
 #include "api/error.h"
 #include "base/utf8.h"
+#include "os/closer.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -64,6 +65,9 @@ static shmt_status check_client(request* r, uint32_t client) {
                    (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
                    shmt__client_owns_number(r->fds[0], client),
                SHMT_E_KEY, "the manager does not know client %u of this incarnation", client);
+  /* It has the client's lock. It is our own file, so nobody keeps us from closing it at once. */
+  shmt__os_close(r->fds[0]);
+  r->fds[0] = -1;
   return SHMT_OK;
 }
 
@@ -365,6 +369,6 @@ bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const s
     for (int i = 0; i < r.n_own; i++) shmt__os_close(r.send_fds[i]);
     m->is_over = keep && p->type == SHMT_MESSAGE_TAKE_OVER && reply.status == SHMT_OK;
   }
-  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  for (int i = 0; i < n_fds; i++) shmt__closers_close(fds[i]);
   return keep;
 }

@@ -14,11 +14,30 @@ static void wake_lock(shmt__named_lock* s) {
   (void)shmt__os_futex_wake(&s->wake, INT32_MAX);
 }
 
-static void free_slots_of(shmt__lock_entry* own, shmt__named_lock* s, uint32_t client) {
+static void add_user(shmt__lock_entry* own, shmt__named_lock* s, uint32_t client) {
+  const uint64_t bit = (uint64_t)1 << (client % 64);
+  own->users[client / 64] |= bit;
+  atomic_fetch_or_explicit(&s->users[client / 64], bit, memory_order_relaxed);
+}
+
+/* Is it the number of a client? Any member can write into a slot. */
+static bool is_client(const shmt__arena_manager* k, uint64_t number) {
+  return number > 0 && number < SHMT_MAX_CLIENTS && k->clients[number].state != SHMT_CLIENT_NONE;
+}
+
+/* The client's process may be another client by now, and have written that number into its slots; then that one is a
+ * user. If it was killed soon after that, and the other number was freed first, nobody has the slot any more. */
+static void free_slots_of(shmt__lock_entry* own, shmt__named_lock* s, const shmt__arena_manager* k, uint32_t client) {
   uint64_t users = 0, bit = (uint64_t)1 << (client % 64);
   if (!(own->users[client / 64] & bit)) return;
   for (uint32_t i = 0; i < own->n_slots; i++) {
-    if (atomic_load_explicit(&s->slots[i], memory_order_relaxed) != client) continue;
+    /* seq_cst: the process wrote there before it gave up the lock of the number that we have found free. */
+    const uint64_t number = atomic_load_explicit(&s->slots[i], memory_order_seq_cst);
+    if (number == 0) continue;
+    if (number != client && is_client(k, number)) {
+      add_user(own, s, (uint32_t)number);
+      continue;
+    }
     /* Clear the bit first: it belongs to the slot's owner. */
     if (own->kind == SHMT_NAMED_LOCK_BARRIER)
       atomic_fetch_and_explicit(&s->arrived, ~((uint64_t)1 << i), memory_order_seq_cst);
@@ -37,7 +56,7 @@ static void free_slots_of(shmt__lock_entry* own, shmt__named_lock* s, uint32_t c
 
 void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client) {
   for (uint32_t i = 0; i < n->locks_end; i++) {
-    if (n->named_locks[i].kind != 0) free_slots_of(&n->named_locks[i], &k->map.named_locks[i], client);
+    if (n->named_locks[i].kind != 0) free_slots_of(&n->named_locks[i], &k->map.named_locks[i], k, client);
   }
 }
 
@@ -167,9 +186,7 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
     settle(found, &k->map.named_locks[found - n->named_locks], n_slots);
   }
   uint32_t index = (uint32_t)(found - n->named_locks);
-  uint64_t bit = (uint64_t)1 << (client % 64);
-  found->users[client / 64] |= bit;
-  atomic_fetch_or_explicit(&k->map.named_locks[index].users[client / 64], bit, memory_order_relaxed);
+  add_user(found, &k->map.named_locks[index], client);
   *out_index = index;
   return SHMT_OK;
 }

@@ -9,7 +9,8 @@
  * SHMT_E_RUNTIME (no room). */
 shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name,
                                    uint32_t kind, uint32_t n_slots, uint32_t* out_index);
-/* The client is dead: empty its slots, and forget it as a user. A lock without users is freed. */
+/* The client is dead: empty its slots, and forget it as a user. Who has another slot is a user. A lock without users is
+ * freed. */
 void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
 /* As for names. */
 shmt_status shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k);

@@ -391,6 +391,16 @@ shmt_status shmt__names_remove(shmt__names* n, shmt__arena_manager* k, shmt__req
 
 bool shmt__names_persist(const shmt__names* n) { return n->n_persisting > 0; }
 
+void shmt__names_client_moved(shmt__names* n, shmt__arena_manager* k, uint32_t client, uint32_t to) {
+  for (uint32_t i = 0; i < n->names_end && n->n_values_of[client] > 0; i++) {
+    shmt__name_entry* e = &n->entries[i];
+    if (!goes_with_publisher(&e->version) || e->version.publisher != client) continue;
+    shmt__version v = e->version;
+    v.publisher = to;
+    commit(n, k, e, &v);
+  }
+}
+
 void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client) {
   for (uint32_t i = 0; i < n->names_end && n->n_values_of[client] > 0; i++) {
     shmt__name_entry* e = &n->entries[i];

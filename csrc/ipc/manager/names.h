@@ -81,6 +81,8 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
                                 uint64_t* out_version);
 /* Remove a name's value. Errors: SHMT_E_KEY (no such name), SHMT_E_RUNTIME (it is another user's). */
 shmt_status shmt__names_remove(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name);
+/* The client's process is this other client by now: that one is the publisher of its names. */
+void shmt__names_client_moved(shmt__names* n, shmt__arena_manager* k, uint32_t client, uint32_t to);
 /* The client is dead: remove its names that do not persist, and empty its slots in named locks. */
 void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
 /* Does a name persist, so that the session must stay without clients? */

@@ -12,22 +12,27 @@
 #include "shm/client.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { LOCK_TRIES = 100 };
+enum {
+  LOCK_TRIES = 100,
+  MOST_MAPPED = 4096, /* rings that stay mapped in an audit: the kernel bounds the maps of a process */
+};
 
 /* One of a ring's two locks. */
 typedef struct audited_lock {
-  atomic_uint_least32_t* lock;
   uint32_t word; /* the word it is taken with */
   bool is_ours;
 } audited_lock;
 
-/* A ring whose header the manager has mapped. Any member can write there: what makes no sense is no ring, and has
- * neither header nor area. */
+/* A ring whose header the manager has mapped, or can map. Any member can write there: what makes no sense is no ring,
+ * and has neither header nor area. */
 typedef struct mapped_ring {
-  void* map;
-  uint64_t map_bytes;
-  shmt__ring_header* header;
+  bool is_ring;
+  void* map;          /* NULL: not mapped now */
+  uint64_t map_at, map_bytes; /* in the arena */
+  uint64_t in_page;   /* where the header begins in the map */
+  shmt__ring_header* header; /* in the map */
   uint64_t area_at; /* where the messages' area begins in the arena */
   uint32_t capacity; /* of the area */
   bool is_bare;
@@ -51,6 +56,8 @@ typedef struct audit {
   bool* is_counted;  /* by block: the list in it; a message that names it again does not make us read it again */
   uint32_t n_blocks;
   uint32_t rings_made; /* when it began */
+  uint32_t owners[SHMT_MAX_CLIENTS], n_owners; /* the clients that have locks of rings, usually none */
+  bool is_owner[SHMT_MAX_CLIENTS];
   shmt__ring_reader reader, list_reader;
 } audit;
 
@@ -70,8 +77,17 @@ static uint64_t generation_of(const shmt__block* b) {
   return shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
 }
 
-static void unmap_ring(const mapped_ring* r) {
-  if (r->map != NULL) shmt__os_unmap(r->map, r->map_bytes);
+static void unmap_ring(mapped_ring* r) {
+  shmt__os_unmap(r->map, r->map_bytes);
+  r->map = r->header = NULL;
+}
+
+/* Map the header of a ring again, if it is not mapped. False: there is no memory for that. */
+static bool map_again(const shmt__arena_manager* k, mapped_ring* r) {
+  if (r->map != NULL) return true;
+  if (!shmt__os_map_part(k->arena_fd, r->map_at, r->map_bytes, &r->map)) return false;
+  r->header = (shmt__ring_header*)((char*)r->map + r->in_page);
+  return true;
 }
 
 /* Map the header of the ring that a block is; it may begin anywhere in a page. False: there is no memory for that. */
@@ -87,14 +103,14 @@ static bool map_ring(const shmt__arena_manager* k, const shmt__block* b, mapped_
     return false;
   const uint32_t capacity = shmt__ring_capacity_of(data_begin, nbytes);
   if (capacity == 0) return true;
-  mapped_ring r = {.map_bytes = in_page + data_begin,
-                   .area_at = at + data_begin,
-                   .capacity = capacity,
-                   .is_bare = data_begin != SHMT_RING_DATA};
-  if (!shmt__os_map_part(k->arena_fd, at - in_page, r.map_bytes, &r.map)) return false;
-  r.header = (shmt__ring_header*)((char*)r.map + in_page);
-  *out = r;
-  return true;
+  *out = (mapped_ring){.is_ring = true,
+                       .map_at = at - in_page,
+                       .map_bytes = in_page + data_begin,
+                       .in_page = in_page,
+                       .area_at = at + data_begin,
+                       .capacity = capacity,
+                       .is_bare = data_begin != SHMT_RING_DATA};
+  return map_again(k, out);
 }
 
 /* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
@@ -112,12 +128,15 @@ static shmt__block* next_ring(const shmt__arena_manager* k, uint32_t* slab, uint
 
 /* --- a dead client --- */
 
-void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
+bool shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
   uint32_t slab = 0, i = 0;
+  bool all = true;
   mapped_ring r;
   shmt__block* b;
   while ((b = next_ring(k, &slab, &i)) != NULL) {
-    if (!map_ring(k, b, &r) || r.header == NULL) continue;
+    const bool is_seen = map_ring(k, b, &r);
+    all = all && is_seen;
+    if (!is_seen || !r.is_ring) continue;
     shmt__ring_header* h = r.header;
     shmt__ring_lock_mark_owner_dead(&h->put_lock, client);
     shmt__ring_lock_mark_owner_dead(&h->get_lock, client);
@@ -137,6 +156,7 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
   }
   /* Also when there is no ring: the client may have been killed right after it had freed the last one. */
   atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_relaxed);
+  return all;
 }
 
 /* --- the audit ---
@@ -150,14 +170,26 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
  * blocks that it does not hold (take_locked in ipc/ring/put_get.c). Then the ring's `n_unheld` is odd.
  */
 
-static void unlock_all(audit* a) {
+/* The rings beyond the first are mapped for as long as one is looked at. */
+static void unmap_if_many(const audit* a, audited_ring* r) {
+  if (r - a->rings >= MOST_MAPPED) unmap_ring(&r->mapped);
+}
+
+/* False: there is no memory to unlock some ring. The next audit finds that nobody has the locks, and releases them. */
+static bool unlock_all(audit* a) {
+  bool all = true;
   for (uint32_t i = 0; i < a->n_rings; i++) {
     audited_ring* r = &a->rings[i];
-    if (r->put.is_ours && r->put.lock != NULL) shmt__ring_unlock(r->put.lock, r->put.word);
-    if (r->get.is_ours && r->get.lock != NULL) shmt__ring_unlock(r->get.lock, r->get.word);
+    const bool is_ours = r->mapped.is_ring && (r->put.is_ours || r->get.is_ours);
+    if (is_ours && !map_again(a->arena_manager, &r->mapped)) all = false;
+    if (is_ours && r->mapped.map != NULL) {
+      if (r->put.is_ours) shmt__ring_unlock(&r->mapped.header->put_lock, r->put.word);
+      if (r->get.is_ours) shmt__ring_unlock(&r->mapped.header->get_lock, r->get.word);
+    }
     unmap_ring(&r->mapped);
   }
   free(a->rings);
+  return all;
 }
 
 /* A lock is held for microseconds, unless its owner is stopped. So try a few times, and never sleep. */
@@ -168,20 +200,27 @@ static audited_lock lock_soon(atomic_uint_least32_t* lock) {
     word = shmt__ring_try_lock(lock, SHMT_MANAGER_MARKER, &was_dead);
     for (int j = 0; word == 0 && j < 10; j++) shmt__os_pause();
   }
-  if (word != 0) return (audited_lock){lock, word, true};
-  return (audited_lock){lock, shmt__ring_lock_word(lock), false};
+  if (word != 0) return (audited_lock){word, true};
+  return (audited_lock){shmt__ring_lock_word(lock), false};
+}
+
+static void note_owner(audit* a, uint32_t owner) {
+  if (!a->is_owner[owner]) a->owners[a->n_owners++] = owner;
+  a->is_owner[owner] = true;
 }
 
 /* Is the lock ours, or does a client have it, which may be stopped? If neither, a member has overwritten the word: the
  * lock is released, and the next audit finds it free. */
-static bool has_owner(const audit* a, const audited_lock* l) {
+static bool has_owner(audit* a, atomic_uint_least32_t* lock, const audited_lock* l) {
   uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
   if (l->is_ours) return true;
   if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
       (a->arena_manager->clients[owner].state != SHMT_CLIENT_NONE ||
-       shmt__client_is_locked(a->arena_manager->control_fd, owner)))
+       shmt__client_is_locked(a->arena_manager->control_fd, owner))) {
+    note_owner(a, owner);
     return true;
-  shmt__ring_lock_mark_owner_dead(l->lock, owner);
+  }
+  shmt__ring_lock_mark_owner_dead(lock, owner);
   return false;
 }
 
@@ -202,15 +241,16 @@ static bool lock_one(audit* a, const shmt__block* b) {
   *r = (audited_ring){.block = b, .generation = generation_of(b)};
   if (!map_ring(a->arena_manager, b, &r->mapped)) return false;
   a->n_rings++;
-  if (r->mapped.header == NULL) {
-    r->put.is_ours = r->get.is_ours = true; /* nobody else may have one */
-    return true;
-  }
-  r->put = lock_soon(&r->mapped.header->put_lock);
+  shmt__ring_header* h = r->mapped.header;
+  if (!r->mapped.is_ring) return true;
+  r->put = lock_soon(&h->put_lock);
   SHMT_FAILPOINT(ring_audit_locked);
-  r->get = lock_soon(&r->mapped.header->get_lock);
+  r->get = lock_soon(&h->get_lock);
   r->n_unheld = n_unheld(r);
-  return has_owner(a, &r->put) && has_owner(a, &r->get) && r->n_unheld % 2 == 0;
+  const bool good =
+      has_owner(a, &h->put_lock, &r->put) && has_owner(a, &h->get_lock, &r->get) && r->n_unheld % 2 == 0;
+  unmap_if_many(a, r);
+  return good;
 }
 
 /* The next ring that somebody holds or will hold. */
@@ -258,10 +298,9 @@ static bool count_list(audit* a, const shmt__ring_block* list) {
 }
 
 /* Count the messages of one ring, up to the first that makes no sense. False: they cannot be read. */
-static bool count_ring(audit* a, audited_ring* r) {
+static bool count_messages(audit* a, audited_ring* r) {
   shmt__ring_header* h = r->mapped.header;
   const uint32_t capacity = r->mapped.capacity;
-  if (h == NULL) return true;
   shmt__ring_reader_begin(&a->reader, a->arena_manager->arena_fd, r->mapped.area_at, capacity);
   /* Note [Unacknowledged messages]. acquire: with the generation, the block. */
   const uint64_t unacked = atomic_load_explicit(&h->unacked_generation, memory_order_acquire);
@@ -289,22 +328,18 @@ static bool count_ring(audit* a, audited_ring* r) {
 
 static bool count_all(audit* a) {
   for (uint32_t i = 0; i < a->n_rings; i++) {
-    if (!count_ring(a, &a->rings[i])) return false;
+    audited_ring* r = &a->rings[i];
+    if (!r->mapped.is_ring) continue;
+    if (!map_again(a->arena_manager, &r->mapped) || !count_messages(a, r)) return false;
+    unmap_if_many(a, r);
   }
   return true;
 }
 
 /* Does the owner of a lock that we did not get hold the block? Then it may be changing the block's leases. */
 static bool is_in_flux(const audit* a, uint32_t block) {
-  const shmt__map* m = &a->arena_manager->map;
-  for (uint32_t i = 0; i < a->n_rings; i++) {
-    const audited_lock* locks[] = {&a->rings[i].put, &a->rings[i].get};
-    for (int j = 0; j < 2; j++) {
-      if (!locks[j]->is_ours &&
-          shmt__block_is_held_by(m, block, locks[j]->word & SHMT_RING_OWNER_MASK))
-        return true;
-    }
-  }
+  for (uint32_t i = 0; i < a->n_owners; i++)
+    if (shmt__block_is_held_by(&a->arena_manager->map, block, a->owners[i])) return true;
   return false;
 }
 
@@ -321,13 +356,20 @@ static bool find_leaks(audit* a) {
   return all;
 }
 
-static bool is_unchanged(const audited_lock* l) {
-  return l->is_ours || shmt__ring_lock_word(l->lock) == l->word;
+static bool has_word(const atomic_uint_least32_t* lock, const audited_lock* l) {
+  return l->is_ours || shmt__ring_lock_word(lock) == l->word;
+}
+
+/* While the head stays, nobody writes over the messages that we read. */
+static bool is_unchanged(const audited_ring* r) {
+  const shmt__ring_header* h = r->mapped.header;
+  return has_word(&h->put_lock, &r->put) && has_word(&h->get_lock, &r->get) && n_unheld(r) == r->n_unheld &&
+         atomic_load_explicit(&h->head, memory_order_relaxed) == r->head;
 }
 
 /* Is what we counted still all there is? A ring may have been made meanwhile, and may be gone again: the flag that we
  * reset, or the number of rings, says so. */
-static bool is_consistent(const audit* a) {
+static bool is_consistent(audit* a) {
   uint32_t slab = 0, i = 0, n = 0;
   const shmt__block* b;
   atomic_thread_fence(memory_order_acquire); /* all that was read, before the words are read again */
@@ -336,12 +378,10 @@ static bool is_consistent(const audit* a) {
       atomic_load_explicit(&c->rings_made, memory_order_seq_cst) != a->rings_made)
     return false;
   for (uint32_t j = 0; j < a->n_rings; j++) {
-    const audited_ring* r = &a->rings[j];
-    if (r->mapped.header == NULL) continue;
-    /* While the head stays, nobody writes over the messages that we read. */
-    if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld ||
-        atomic_load_explicit(&r->mapped.header->head, memory_order_relaxed) != r->head)
-      return false;
+    audited_ring* r = &a->rings[j];
+    if (!r->mapped.is_ring) continue;
+    if (!map_again(a->arena_manager, &r->mapped) || !is_unchanged(r)) return false;
+    unmap_if_many(a, r);
   }
   while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
     while (n < a->n_rings && a->rings[n].block != b) n++; /* the same order as before */
@@ -367,7 +407,8 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   audit a;
   a.arena_manager = k;
   a.rings = NULL;
-  a.n_rings = a.room = 0;
+  a.n_rings = a.room = a.n_owners = 0;
+  memset(a.is_owner, 0, sizeof a.is_owner);
   a.n_blocks = k->blocks_end;
   a.rings_made = atomic_load_explicit(&c->rings_made, memory_order_seq_cst);
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
@@ -381,7 +422,7 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
       all = false;
     shmt__map_note_activity(&k->map);
   }
-  unlock_all(&a);
+  all = unlock_all(&a) && all;
   if (!all) atomic_store_explicit(&c->rings_stale, 1, memory_order_relaxed);
   free(a.leaks);
   free(a.is_counted);

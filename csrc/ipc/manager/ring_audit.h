@@ -10,8 +10,9 @@
 #include "shm/manager/arena_manager.h"
 
 /* A client is dead and its number is not free yet: release its locks, forget its pending messages, and wake the
- * processes that may be alone at a ring now. */
-void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client);
+ * processes that may be alone at a ring now. False: there is no memory to look at some ring, where a lock may still
+ * name the client; call it again before the number is free. */
+bool shmt__rings_client_died(shmt__arena_manager* k, uint32_t client);
 /* If the ring leases may be wrong: count the block references of all messages, and subtract from the ring leases what
  * is too much. False: some blocks could not be checked, as another process had a lock; try again. */
 bool shmt__rings_audit(shmt__arena_manager* k);

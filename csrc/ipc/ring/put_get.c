@@ -355,12 +355,8 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__re
   shmt_status status = SHMT_OK;
   if (n > 0) status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
   if (status == SHMT_OK) out->n_storages = m->n_blocks;
-  if (SHMT_UNLIKELY((m->flags & SHMT_RING_LISTED) != 0)) {
-    if (status == SHMT_OK && n > 0) status = open_list(r, out, out_refs);
-    /* What the list says may have leases that nobody ends. */
-    if (status == SHMT_E_HANDLE)
-      atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
-  }
+  if (SHMT_UNLIKELY((m->flags & SHMT_RING_LISTED) != 0) && status == SHMT_OK && n > 0)
+    status = open_list(r, out, out_refs);
   *out_taken = status == SHMT_OK || status == SHMT_E_HANDLE;
   return status;
 }
@@ -409,6 +405,10 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
                           memory_order_release);
     SHMT_FAILPOINT(ring_get_claimed);
     if (taken) end_leases(r, refs.at, refs.n);
+    /* What was not read may have leases that nobody ends: the rest of a ring that makes no sense, what a list says.
+     * After the head has moved: an audit before that would find them right. */
+    if (SHMT_UNLIKELY(status == SHMT_E_HANDLE))
+      atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
     SHMT_FAILPOINT(ring_get_leases_ended);
   }
   if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);

@@ -71,12 +71,24 @@ static void discard(struct shmt__ring_readiness* w) {
 
 static void end(shmt__watched* e) { discard((struct shmt__ring_readiness*)e); }
 
-/* After fork() the thread and the event descriptors are the parent's: forget them. */
+/* Are the descriptors and the thread those of the process that this one was forked from? acquire, as for `watch`: who
+ * sees one that this process has made sees its count of forks, and who sees that count sees the parent's no more. */
+static bool is_of_parent(const shmt__ring* r) {
+  return r->watch != NULL && atomic_load_explicit(&r->watch_fork, memory_order_acquire) != shmt__fork_count();
+}
+
+/* After fork() the thread and the event descriptors are the parent's: forget them. Several threads of this process may
+ * be the first to use the ring; one of them takes it out. */
 static void leave_to_parent(shmt__ring* r) {
-  struct shmt__ring_readiness* w = r->watch;
-  if (w == NULL || r->watch_fork == shmt__fork_count()) return;
-  discard(w);
-  r->watch = NULL;
+  struct shmt__ring_readiness* w = NULL;
+  if (SHMT_LIKELY(!is_of_parent(r))) return;
+  shmt__mutex_lock(&r->watch_lock);
+  if (is_of_parent(r)) {
+    w = r->watch;
+    r->watch = NULL;
+  }
+  shmt__mutex_unlock(&r->watch_lock);
+  if (w != NULL) discard(w);
 }
 
 static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readiness** out) {
@@ -101,8 +113,8 @@ static shmt_status start_locked(shmt__ring* r, struct shmt__ring_readiness* w) {
   (void)update(w);
   int err = -shmt__watch_begin(&w->watched);
   if (err != 0) return shmt__fail_errno(err, "cannot watch a queue");
+  atomic_store_explicit(&r->watch_fork, shmt__fork_count(), memory_order_release); /* first: see is_of_parent */
   r->watch = w;
-  r->watch_fork = shmt__fork_count();
   return SHMT_OK;
 }
 

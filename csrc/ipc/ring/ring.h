@@ -46,8 +46,9 @@ typedef struct shmt__ring {
   atomic_uint_least64_t searched_ns;  /* when this process last searched for dead takers */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
-  uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */
-  struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */
+  /* Both are set under watch_lock, and looked at without. */
+  atomic_uint_least32_t watch_fork; /* shmt__fork_count() of the process that made the descriptors and the thread */
+  struct shmt__ring_readiness* _Atomic watch;
   atomic_uint n_kept; /* messages that were taken and that the next get of this process returns all the same */
 } shmt__ring;
 

@@ -11,12 +11,21 @@
 
 #include <inttypes.h>
 
-static bool is_opener(const shmt__session* s, const shmt__opened_lock* o) {
-  return s->incarnation == o->incarnation && s->client == o->client && o->index < s->map.n_named_locks;
+/* Has this process still what it took as this client? It has when it is another client by now, and could take its
+ * permits along. */
+static bool is_holder(const shmt__session* s, const shmt__opened_lock* o) {
+  return s->incarnation == o->incarnation && s->membership == o->membership && s->client != 0 &&
+         o->index < s->map.n_named_locks;
 }
 
-shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
-                                  shmt__opened_lock* out) {
+/* Is it still the client that opened it, so that the manager keeps the lock for it? */
+static bool is_opener(const shmt__session* s, const shmt__opened_lock* o) {
+  return is_holder(s, o) && s->client == o->client;
+}
+
+/* *out_is_current: the manager has opened it for the client that this process is now. */
+static shmt_status open_once(shmt_service* v, const char* name, uint32_t kind, uint32_t n, shmt__opened_lock* out,
+                             bool* out_is_current) {
   shmt__packet p = {.type = SHMT_MESSAGE_OPEN_LOCK, .block = kind, .count = n}, reply;
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   SHMT_TRY(shmt__service_request(v, &p, name, &reply));
@@ -24,18 +33,45 @@ shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t ki
   SHMT_REQUIRE(reply.block < s->map.n_named_locks, SHMT_E_MANAGER,
                "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block,
                s->map.n_named_locks);
-  *out = (shmt__opened_lock){s->incarnation, s->client, reply.block};
+  shmt__sessions_lock();
+  *out = (shmt__opened_lock){s->incarnation, s->client, reply.block, s->membership};
+  *out_is_current = s->incarnation == p.incarnation && s->client == p.client;
+  shmt__sessions_unlock();
   return SHMT_OK;
 }
 
-/* Find the lock, if this process is still the client that opened it. It is valid as long as *out_pin is. */
-static shmt_status find_lock(shmt_service* v, const shmt__opened_lock* o, shmt__pinned_session** out_pin,
-                             shmt__named_lock** out) {
-  shmt__session* s = *out_pin = shmt__service_joined(v, o->incarnation);
-  SHMT_REQUIRE(s != NULL && is_opener(s, o), SHMT_E_RUNTIME,
-               "it was opened by client %" PRIu32 ", this process is client %" PRIu32
-               " (forked, or the service was begun anew)",
-               o->client, s != NULL ? s->client : 0);
+shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+                                  shmt__opened_lock* out) {
+  enum { ATTEMPTS = 4 };
+  bool is_current = false;
+  for (int i = 0; i < ATTEMPTS && !is_current; i++) SHMT_TRY(open_once(v, name, kind, n, out, &is_current));
+  SHMT_REQUIRE(is_current, SHMT_E_RUNTIME, "this process joined service \"%s\" again and again meanwhile",
+               shmt__service_label(v));
+  return SHMT_OK;
+}
+
+static shmt_status fail_other(const shmt__session* s, const shmt__opened_lock* o) {
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "it was opened by client %" PRIu32 ", this process is client %" PRIu32
+            " (forked, or the service was begun anew)",
+            o->client, s != NULL ? s->client : 0);
+}
+
+/* Find the lock, if `is_its` says yes, and keep the sessions' lock: until the caller gives that up, this process stays
+ * the client that it is, and so has or gives back each slot under the right number. The lock that was found is valid as
+ * long as *out_pin is. */
+static shmt_status find_and_lock(shmt_service* v, const shmt__opened_lock* o,
+                                 bool (*is_its)(const shmt__session* s, const shmt__opened_lock* o),
+                                 shmt__pinned_session** out_pin, shmt__named_lock** out) {
+  shmt__sessions_lock();
+  shmt__session* s = shmt__session_lookup(v->key.id, o->incarnation);
+  if (s == NULL || !is_its(s, o)) {
+    const shmt_status status = fail_other(s, o);
+    shmt__sessions_unlock();
+    return status;
+  }
+  shmt__session_pin(s);
+  *out_pin = s;
   *out = &s->map.named_locks[o->index];
   return SHMT_OK;
 }
@@ -73,23 +109,36 @@ static bool try_acquire(shmt__named_lock* s, uint32_t n_slots, uint32_t client, 
   return false;
 }
 
+/* Take a slot in a lock that was found before. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (without a record). */
+static shmt_status acquire_again(shmt__session* s, const shmt__opened_lock* o, shmt__named_lock* l,
+                                 uint32_t* out_slot) {
+  shmt_status status = SHMT_E_TIMEOUT;
+  shmt__sessions_lock();
+  if (!is_opener(s, o))
+    status = fail_other(s, o);
+  else if (try_acquire(l, n_slots_of(l), s->client, out_slot))
+    status = SHMT_OK;
+  shmt__sessions_unlock();
+  return status;
+}
+
 shmt_status shmt__named_lock_acquire(shmt_service* v, const shmt__opened_lock* o, int timeout_ms,
                                      uint32_t* out_slot) {
-  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, o, &pin, &s));
-  uint32_t n_slots = n_slots_of(s);
-  if (SHMT_LIKELY(try_acquire(s, n_slots, client, out_slot))) return SHMT_OK;
+  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
+  const bool got = try_acquire(s, n_slots_of(s), pin->client, out_slot);
+  shmt__sessions_unlock();
+  if (SHMT_LIKELY(got)) return SHMT_OK;
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
-  bool got = try_acquire(s, n_slots, client, out_slot);
-  if (!got) {
+  shmt_status status = acquire_again(pin, o, s, out_slot);
+  if (status == SHMT_E_TIMEOUT) {
     (void)shmt__os_futex_wait(&s->wake, wake, shmt__deadline_of(timeout_ms));
-    got = try_acquire(s, n_slots, client, out_slot);
+    status = acquire_again(pin, o, s, out_slot);
   }
   atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
-  return got ? SHMT_OK : SHMT_E_TIMEOUT; /* without a record, see shmt_service_wait */
+  return status; /* SHMT_E_TIMEOUT without a record, see shmt_service_wait */
 }
 
 static void wake_waiters(shmt__named_lock* s, unsigned n) {
@@ -99,17 +148,17 @@ static void wake_waiters(shmt__named_lock* s, unsigned n) {
 }
 
 shmt_status shmt__named_lock_release(shmt_service* v, const shmt__opened_lock* o, uint32_t slot) {
-  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  uint64_t mine = client;
-  SHMT_TRY(find_lock(v, o, &pin, &s));
+  SHMT_TRY(find_and_lock(v, o, is_holder, &pin, &s));
+  uint64_t mine = pin->client;
   /* seq_cst: see try_acquire. release: what we did is seen by the next owner. */
   bool done = slot < n_slots_of(s) &&
               atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0,
                                                       memory_order_seq_cst, memory_order_relaxed);
+  shmt__sessions_unlock();
   SHMT_REQUIRE(done, SHMT_E_RUNTIME,
-               "release(): client %" PRIu32 " has not got permit %" PRIu32 " of \"%.*s\"", client,
+               "release(): client %" PRIu32 " has not got permit %" PRIu32 " of \"%.*s\"", o->client,
                slot, SHMT_NAMED_LOCK_NAME_BYTES, s->text);
   wake_waiters(s, 1);
   return SHMT_OK;
@@ -118,7 +167,8 @@ shmt_status shmt__named_lock_release(shmt_service* v, const shmt__opened_lock* o
 shmt_status shmt__named_lock_value(shmt_service* v, const shmt__opened_lock* o, uint32_t* out) {
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, o, &pin, &s));
+  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
+  shmt__sessions_unlock();
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
   bool is_barrier = *(const volatile uint32_t*)&s->kind == SHMT_NAMED_LOCK_BARRIER;
@@ -148,6 +198,7 @@ static uint64_t with_bit(const shmt__named_lock* s, uint64_t arrived, uint32_t s
   return (uint64_t)(phase_of(arrived) + 1) << PHASE_SHIFT;
 }
 
+/* The caller has the sessions' lock, and slot is one that the client took. */
 static void leave_place(shmt__named_lock* s, uint32_t client, uint32_t slot) {
   uint64_t mine = client;
   if (slot >= SHMT_NAMED_LOCK_SLOTS) return;
@@ -157,13 +208,15 @@ static void leave_place(shmt__named_lock* s, uint32_t client, uint32_t slot) {
 
 shmt_status shmt__barrier_arrive(shmt_service* v, const shmt__opened_lock* o, uint32_t* out_slot, uint32_t* out_phase,
                                  bool* out_last) {
-  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, o, &pin, &s));
+  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
   /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes
    * that are still leaving the last phase; then the caller tries again. */
-  if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
+  if (!try_acquire(s, n_parties_of(s), pin->client, out_slot)) {
+    shmt__sessions_unlock();
+    return SHMT_E_TIMEOUT;
+  }
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed), next;
   /* acq_rel: what each did before is seen by all after. */
   do {
@@ -172,19 +225,18 @@ shmt_status shmt__barrier_arrive(shmt_service* v, const shmt__opened_lock* o, ui
                                                   memory_order_relaxed));
   *out_phase = phase_of(seen);
   *out_last = phase_of(next) != *out_phase;
-  if (*out_last) {
-    leave_place(s, client, *out_slot);
-    wake_waiters(s, INT32_MAX);
-  }
+  if (*out_last) leave_place(s, pin->client, *out_slot);
+  shmt__sessions_unlock();
+  if (*out_last) wake_waiters(s, INT32_MAX);
   return SHMT_OK;
 }
 
 shmt_status shmt__barrier_wait(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase,
                                int timeout_ms) {
-  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, o, &pin, &s));
+  SHMT_TRY(find_and_lock(v, o, is_holder, &pin, &s));
+  shmt__sessions_unlock();
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
   /* acquire: what the others did before they arrived is seen. */
@@ -195,21 +247,27 @@ shmt_status shmt__barrier_wait(shmt_service* v, const shmt__opened_lock* o, uint
   }
   atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
   if (!over) return SHMT_E_TIMEOUT; /* without a record, see shmt_service_wait */
-  leave_place(s, client, slot);
+  shmt__sessions_lock();
+  if (is_holder(pin, o)) leave_place(s, pin->client, slot);
+  shmt__sessions_unlock();
   wake_waiters(s, INT32_MAX); /* others may want the slot */
   return SHMT_OK;
 }
 
 bool shmt__barrier_withdraw(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase) {
-  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  if (find_lock(v, o, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return true;
+  if (find_and_lock(v, o, is_holder, &pin, &s) != SHMT_OK) return true;
+  if (slot >= n_parties_of(s)) {
+    shmt__sessions_unlock();
+    return true;
+  }
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   while (phase_of(seen) == phase &&
          !atomic_compare_exchange_weak_explicit(&s->arrived, &seen, seen & ~((uint64_t)1 << slot),
                                                 memory_order_acq_rel, memory_order_relaxed)) {
   }
-  leave_place(s, client, slot);
+  leave_place(s, pin->client, slot);
+  shmt__sessions_unlock();
   return phase_of(seen) == phase;
 }

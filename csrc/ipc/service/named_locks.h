@@ -1,8 +1,10 @@
 /* ipc/service/named_locks.h -- locks, semaphores and barriers that unrelated processes find by name. See Note [Named
  * locks] in shm/names.h.
  *
- * A lock is opened by a client of the service, and can be used as long as the process is that client. What changes a
- * lock waits for no manager: an exception cannot come between the step and the caller's note of it.
+ * A lock is opened by a client of the service, and can be used as long as the process is that client. A process that
+ * becomes another client, as it does after it has closed all its descriptors, keeps its permits and its places at
+ * barriers, and opens the lock again for the next one. What changes a lock waits for no manager: an exception cannot
+ * come between the step and the caller's note of it.
  */
 #ifndef SHMT_IPC_SERVICE_NAMED_LOCKS_H
 #define SHMT_IPC_SERVICE_NAMED_LOCKS_H
@@ -14,6 +16,7 @@
 typedef struct shmt__opened_lock {
   uint64_t incarnation;
   uint32_t client, index;
+  uint32_t membership; /* of the session (ipc/session/session.h): what is taken stays this process's as long as it is */
 } shmt__opened_lock;
 
 /* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties (at most 232 and 48). 0 permits leave the

@@ -133,14 +133,6 @@ shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_ses
   return status;
 }
 
-shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t incarnation) {
-  shmt__sessions_lock();
-  shmt__session* s = shmt__session_lookup(v->key.id, incarnation);
-  if (s != NULL) shmt__session_pin(s);
-  shmt__sessions_unlock();
-  return s;
-}
-
 shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply) {
   shmt__session* s = NULL;

@@ -60,8 +60,6 @@ static inline bool shmt__map_has_ended(const shmt__map* map) {
 /* Notice the end of the manager while nobody in this process uses the service. For a service at a path, which other
  * containers can reach. The caller has the lock. (ipc/service/watch.c) */
 void shmt__service_watch(shmt__session* s);
-/* The session of this incarnation, pinned, if it is joined already; never waits for a manager. NULL: it is not. */
-shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t incarnation);
 /* The service's session, joined if need be, and pinned, so that it can be used without the lock. Errors:
  * SHMT_E_MANAGER, SHMT_E_NOMEM; then *out is NULL. */
 shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out);

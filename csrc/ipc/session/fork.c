@@ -70,8 +70,9 @@ static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   if (!s->child_is_requested ||
       shmt__request_receive(s, s->child_serial, &reply, fds, &n_fds, deadline_ms) != SHMT_OK)
     return false;
-  for (int i = 2; i < n_fds; i++) shmt__os_close(fds[i]);
-  if (n_fds == 0) return false;
+  const bool is_good = n_fds > 0 && shmt__client_is_number(reply.client);
+  for (int i = is_good ? 2 : 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  if (!is_good) return false;
   SHMT_FAILPOINT(fork_reserved);
   s->child_control = shmt__descriptor_own(fds[0]);
   /* When there was no descriptor left for the connection, the child connects when it needs the manager. */
@@ -196,10 +197,11 @@ static void in_child(void) {
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
-    atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* they were threads of the parent */
+    shmt__session_pins_in_child(s);
     /* The parent's connection must end with the parent. */
     shmt__descriptor_replace(&s->socket, s->child_socket);
     s->client = s->arena.client = s->child_client;
+    atomic_fetch_add_explicit(&s->membership, 1, memory_order_relaxed);
     bool is_shared = !shmt__descriptor_is_kept(&s->child_control);
     /* So must its number: Note [Client locks]. */
     if (!is_shared) shmt__descriptor_replace(&s->control, s->child_control);

@@ -31,7 +31,7 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
   atomic_init(&h->generation, generation);
   (*chunk)[block % SHMT_HELD_BLOCK_CHUNK] = h;
   if (old == NULL) s->n_held_blocks++;
-  else shmt__session_pin(s); /* for the old record, whose block went with our old number: it is no longer counted */
+  else s->n_old_records++; /* the old one's block went with our old number */
   *out = h;
   return SHMT_OK;
 }
@@ -49,7 +49,7 @@ shmt_status shmt__session_supersede_held_block(shmt__held_block* h, shmt__held_b
   h->origin = NULL;
   h->exported = NULL;
   *place_of(h) = next;
-  shmt__session_pin(h->session); /* for h, which is no longer counted */
+  h->session->n_old_records++;
   *out = next;
   return SHMT_OK;
 }

@@ -130,6 +130,22 @@ static void keep_control(shmt__session* s, int fd) {
   s->lock_pin = shmt__os_pin_locks(shmt__descriptor_number(&s->control));
 }
 
+/* What this process has in named locks under its old number becomes the new one's: Note [Named locks] in shm/names.h.
+ * The old number is still locked, so it is nobody else's, and the manager does not empty its slots. Whoever takes a
+ * slot in this process has the sessions' lock, as we have. */
+static void keep_slots(shmt__session* s, uint32_t old) {
+  const uint32_t end = s->key.is_service ? shmt__map_named_locks_end(&s->map) : 0; /* others have no pages there */
+  for (uint32_t i = 0; i < end; i++) {
+    for (unsigned j = 0; j < SHMT_NAMED_LOCK_SLOTS; j++) {
+      uint64_t mine = old;
+      /* seq_cst: the manager that finds the old number free sees the new one here. */
+      if (atomic_load_explicit(&s->map.named_locks[i].slots[j], memory_order_relaxed) == old)
+        (void)atomic_compare_exchange_strong_explicit(&s->map.named_locks[i].slots[j], &mine, s->client,
+                                                      memory_order_seq_cst, memory_order_relaxed);
+    }
+  }
+}
+
 /* If the block was freed meanwhile, its generation becomes 0, which fits no handle. */
 static void hold_again(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
@@ -159,6 +175,12 @@ static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int
   (void)shmt__session_send(s, &p, &fd, 1);
 }
 
+/* Is the client number of a reply to HELLO one that this process can have? It becomes an index. had: the number that
+ * the process showed, which it keeps; 0: none. */
+static bool is_number_for(const shmt__packet* reply, uint32_t had) {
+  return had != 0 ? reply->client == had : shmt__client_is_number(reply->client);
+}
+
 /* Send HELLO on a new connection, which becomes the session's. *lost: try again. Who has no descriptor with the lock of
  * its number, or is not known to the manager, gets another number, with new descriptors. */
 static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, bool* lost) {
@@ -178,6 +200,11 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   }
   if (status != SHMT_OK) return status;
   bool is_new_id = p.client == 0;
+  if (!is_number_for(&reply, p.client)) {
+    for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+    SHMT_FAIL(SHMT_E_MANAGER, "the manager says that this process is client %" PRIu32 " of %d, and it is %" PRIu32,
+              reply.client, SHMT_MAX_CLIENTS, p.client);
+  }
   if (is_new_id && n_fds != 3) *lost = true;
   if (is_new_id && n_fds == 3 && !was_member) {
     s->client = reply.client;
@@ -199,11 +226,18 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   }
   if (status != SHMT_OK || *lost) return status;
   SHMT_FAILPOINT(joined);
+  const uint32_t old = s->client;
   s->client = s->arena.client = reply.client;
   s->incarnation = reply.incarnation;
   shmt__session_write_label(s);
   /* Also when it is the number that we had before: our holds were cleared with it. */
   if (was_member && is_new_id) {
+    /* The program closed our descriptor, and our map keeps its lock. Else the manager did not know us, or finds at any
+     * moment that nobody has the old number. */
+    if (old != 0 && control < 0 && s->lock_pin != NULL)
+      keep_slots(s, old);
+    else
+      atomic_fetch_add_explicit(&s->membership, 1, memory_order_relaxed);
     shmt__arena_reset(&s->arena);
     shmt__session_hold_again(s, new_control_fd);
   }

@@ -3,6 +3,8 @@
 
 #include "api/error.h"
 #include "ipc/manager/manager.h"
+#include "ipc/session/request.h"
+#include "os/clock.h"
 #include "os/daemon.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -13,7 +15,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { PATH_BYTES = 4096 };
+enum {
+  PATH_BYTES = 4096,
+  QUICK_MS = 50,    /* so long nobody else has the lock while a manager starts */
+  START_MS = 30000, /* how long to wait for a stopped one */
+};
 
 typedef struct found_files {
   uint64_t id;
@@ -86,7 +92,10 @@ static int bind_socket(const shmt__session_key* key, int* out_lock) {
     shmt__os_remove_socket(address);
   }
   int fd = shmt__os_listen(address);
-  if (fd < 0) shmt__os_close(*out_lock);
+  if (fd < 0) {
+    shmt__os_close(*out_lock);
+    *out_lock = -1;
+  }
   return fd;
 }
 
@@ -121,25 +130,22 @@ typedef struct launch_files {
   found_files found;
 } launch_files;
 
+static launch_files no_files(void) {
+  return (launch_files){
+      .fds = {-1, -1, -1, -1}, .lock = -1, .found = {.control_fd = -1, .arena_fd = -1}};
+}
+
 static void close_files(launch_files* f, const shmt__launch* how) {
   if (how->listener < 0) shmt__os_close(f->fds[0]);
   shmt__os_close(f->lock);
   shmt__os_close(f->found.control_fd);
   shmt__os_close(f->found.arena_fd);
+  *f = no_files();
 }
 
-/* Bind the socket, then find the memory to continue with. When nothing may be created, find the memory first, so that
- * nobody who asks for a service that does not exist binds its name for a moment. */
-static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
-                              const shmt__launch* how, launch_files* f) {
-  if (!how->may_create) {
-    SHMT_TRY(find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2], &f->adopts));
-    SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
-                 "session %016" PRIx64
-                 " is gone: no manager listens for it, and nobody has its "
-                 "memory",
-                 key->id);
-  }
+/* Bind the socket, and open it to the group. Errors: SHMT_E_BUFFER, without a record (another process has it),
+ * SHMT_E_OS. */
+static shmt_status open_socket(const shmt__session_key* key, const shmt__launch* how, launch_files* f) {
   f->fds[0] = how->listener >= 0 ? how->listener : bind_socket(key, &f->lock);
   SHMT_FAILPOINT(socket_bound);
   if (f->fds[0] == -SHMT_OS_IN_USE) return SHMT_E_BUFFER;
@@ -155,6 +161,22 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
       return shmt__fail_errno(-err, "cannot open the socket %s to group %" PRIu32, key->path,
                               how->gid);
   }
+  return SHMT_OK;
+}
+
+/* Bind the socket, then find the memory to continue with. When nothing may be created, find the memory first, so that
+ * nobody who asks for a service that does not exist binds its name for a moment. */
+static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
+                              const shmt__launch* how, launch_files* f) {
+  if (!how->may_create) {
+    SHMT_TRY(find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2], &f->adopts));
+    SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
+                 "session %016" PRIx64
+                 " is gone: no manager listens for it, and nobody has its "
+                 "memory",
+                 key->id);
+  }
+  SHMT_TRY(open_socket(key, how, f));
   if (how->may_create)
     SHMT_TRY(find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2], &f->adopts));
   f->n_fds = f->adopts ? 3 : 1;
@@ -162,8 +184,33 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
   return SHMT_OK;
 }
 
-static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
-                         const launch_files* f, int* out_exit) {
+/* Wait until the first process of a manager has ended: the manager runs then. That takes milliseconds. One that takes
+ * longer, being stopped, holds up nobody else: Note [Waiting for a manager] in ipc/session/request.h. */
+static shmt_status wait_for_start(const char* program, int32_t pid, int* out_exit) {
+  const uint64_t deadline_ms = shmt__os_now_ms() + START_MS;
+  const uint32_t n_forks = shmt__fork_count();
+  int pidfd = shmt__os_pidfd(pid);
+  if (pidfd >= 0) (void)shmt__os_wait_readable(pidfd, QUICK_MS);
+  shmt__os_close(pidfd);
+  while (!shmt__os_child_ended(pid, out_exit)) {
+    shmt_status status = shmt__request_pause();
+    if (n_forks != shmt__fork_count()) return status; /* it is no child of this process */
+    if (status == SHMT_OK && shmt__os_now_ms() >= deadline_ms)
+      status = shmt__fail(SHMT_E_MANAGER, "the manager %s did not start within %d ms (is it stopped?)", program,
+                          (int)START_MS);
+    if (status != SHMT_OK) {
+      shmt__os_kill_child(pid);
+      return status;
+    }
+  }
+  SHMT_REQUIRE(*out_exit == 0 || *out_exit == SHMT_OS_EXIT_UNKNOWN, SHMT_E_MANAGER,
+               "the manager %s did not start (exit status %d)", program, *out_exit);
+  return SHMT_OK;
+}
+
+/* Start a manager with the files, which are closed here as soon as it has them: another thread may fork while we wait,
+ * and its child must not keep the socket. */
+static shmt_status start(const shmt__session_key* key, const shmt__launch* how, launch_files* f, int* out_exit) {
   enum { N_TEXTS = 5, TEXT_BYTES = 48 };
   char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES], name[SHMT_NAME_BYTES + sizeof "--name="];
   char adopt[] = "--adopt", service[] = "--service", lock[] = "--lock", stay[] = "--stay";
@@ -182,8 +229,11 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
   if (key->is_service) argv[n++] = name;
   if (f->lock >= 0) argv[n++] = lock;
   if (how->stays) argv[n++] = stay;
-  return how->stays ? shmt__os_exec(program, argv, f->fds, f->n_fds)
-                    : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
+  if (how->stays) return shmt__os_exec(program, argv, f->fds, f->n_fds);
+  int32_t pid = 0;
+  SHMT_TRY(shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, &pid));
+  close_files(f, how);
+  return wait_for_start(program, pid, out_exit);
 }
 
 /* The manager refused the files: a member has written over the tables of the session. The files are marked as ended by
@@ -193,7 +243,7 @@ static shmt_status start_fresh_session(const shmt__session_key* key, const shmt_
   int ignored = 0;
   SHMT_REQUIRE(how->may_create, SHMT_E_HANDLE,
                "session %016" PRIx64 " is damaged: a process has written over its tables", key->id);
-  f->adopts = false;
+  SHMT_TRY(open_socket(key, how, f));
   f->n_fds = f->lock >= 0 ? 2 : 1;
   f->fds[1] = f->lock;
   SHMT_TRY(start(key, how, f, &ignored));
@@ -207,8 +257,7 @@ static shmt_status start_fresh_session(const shmt__session_key* key, const shmt_
 
 shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
                                  const shmt__launch* how) {
-  launch_files f = {
-      .fds = {-1, -1, -1, -1}, .lock = -1, .found = {.control_fd = -1, .arena_fd = -1}};
+  launch_files f = no_files();
   shmt_status status = SHMT_OK;
   if (how->takes_over)
     f = (launch_files){.fds = {how->listener, how->control_fd, how->arena_fd, how->lock_fd},
@@ -219,13 +268,14 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
   else
     status = open_files(key, member, how, &f);
   if (status == SHMT_OK) {
-    int code = 0;
+    const bool adopts = f.adopts;
+    int code = SHMT_OS_EXIT_UNKNOWN;
     status = start(key, how, &f, &code);
-    if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
+    if (status != SHMT_OK && adopts && code == SHMT_MANAGER_DAMAGED)
       status = start_fresh_session(key, how, &f);
     else if (status != SHMT_OK && code == SHMT_OS_EXIT_KILLED)
       status = SHMT_E_BUFFER;
-    else if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_ELSEWHERE)
+    else if (status != SHMT_OK && adopts && code == SHMT_MANAGER_ELSEWHERE)
       status = shmt__fail(SHMT_E_MANAGER,
                           "the manager of session %016" PRIx64
                           " runs where this process cannot reach it, in another network namespace",

@@ -16,9 +16,11 @@ typedef struct shmt__launch {
 } shmt__launch;
 
 /* Bind the socket and start a manager with it. The manager continues with the files of `member` (may be NULL) or of
- * another process. Does not return when this process becomes the manager. Errors: SHMT_E_BUFFER, without a record
- * (another process has the socket, or the manager was killed before it began: try again), SHMT_E_HANDLE (nobody has the
- * memory, and it may not be created), SHMT_E_OS, SHMT_E_MANAGER. */
+ * another process. Does not return when this process becomes the manager. Else the caller is the requester, and others
+ * have the lock while it waits for a manager that is slow to start: Note [Waiting for a manager]. Errors:
+ * SHMT_E_BUFFER, without a record (another process has the socket, or the manager was killed before it began: try
+ * again), SHMT_E_HANDLE (nobody has the memory, and it may not be created), SHMT_E_OS, SHMT_E_MANAGER, SHMT_E_PYTHON (a
+ * signal handler raised). */
 shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
                                  const shmt__launch* how);
 

@@ -30,7 +30,7 @@ static void free_session(shmt__session* s) {
 static void forget_lost(void) {
   for (unsigned i = shmt__sessions_count(); i-- > 0;) {
     shmt__session* s = shmt__session_at(i);
-    bool is_used = s->n_held_blocks > 0 ||
+    bool is_used = s->n_held_blocks > 0 || s->n_old_records > 0 ||
                    atomic_load_explicit(&s->n_users, memory_order_acquire) > 0;
     if (!s->is_lost || is_used) continue;
     shmt__sessions_remove_at(i);

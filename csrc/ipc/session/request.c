@@ -65,6 +65,18 @@ void shmt__request_end(void) {
   if (requester.depth > 0) requester.depth--; /* 0: a signal handler forked, and this is the child */
 }
 
+shmt_status shmt__request_pause(void) {
+  if (n_keeping > 0) {
+    shmt__os_sleep_ms(1);
+    return SHMT_OK;
+  }
+  requester.is_outside = true;
+  const int result = wait_outside(-1);
+  requester.is_outside = false;
+  SHMT_REQUIRE(result != -2, SHMT_E_MANAGER, "this process was forked while its parent waited for a manager");
+  return result == -1 ? SHMT_E_PYTHON : SHMT_OK;
+}
+
 typedef struct wait {
   shmt__session* session; /* NULL: keep the lock */
   const shmt__descriptor* socket; /* the program may close it while we wait */
@@ -151,6 +163,13 @@ static shmt_status fail_version(const shmt__packet* reply, const int* fds, int* 
             reply->version, SHMT_WIRE_VERSION);
 }
 
+/* Why a request failed. A manager of another user may say anything: what is no status, or one that only this process
+ * can give itself, is not passed on. */
+static shmt_status failure_of(const shmt__packet* reply) {
+  const shmt_status status = reply->status;
+  return status > SHMT_OK && status < SHMT_N_STATUSES && status != SHMT_E_PYTHON ? status : SHMT_E_MANAGER;
+}
+
 /* fd: as above. */
 static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet* reply, int* out_fds, int* n_out_fds,
                                  bool* lost) {
@@ -176,7 +195,7 @@ static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet*
       continue;
     }
     reply->text[sizeof reply->text - 1] = '\0';
-    SHMT_FAIL(reply->status, "%s", reply->text);
+    SHMT_FAIL(failure_of(reply), "%s", reply->text);
   }
 }
 

@@ -28,6 +28,9 @@ void shmt__request_set_hooks(shmt__wait_hooks hooks);
  * SHMT_E_PYTHON. */
 shmt_status shmt__request_begin(void);
 void shmt__request_end(void);
+/* Wait a moment without the lock, as the requester, for something that is no reply. Errors: SHMT_E_PYTHON (give up),
+ * SHMT_E_MANAGER (a signal handler forked, and this is the child). */
+shmt_status shmt__request_pause(void);
 /* Is a thread waiting for a manager at this moment? */
 bool shmt__request_is_waiting(void);
 /* true: from now on this thread keeps the lock while it waits, and runs no handlers. false: ends that. Calls nest. */

@@ -132,13 +132,48 @@ shmt__session* shmt__session_lookup(uint64_t id, uint64_t incarnation) {
   return NULL;
 }
 
+enum { MOST_PINNED = 8 };
+
+/* What this thread has pinned: one session, seldom two, as a signal handler within a request may use another. */
+static _Thread_local struct {
+  const shmt__session* at[MOST_PINNED]; /* NULL: free */
+  uint32_t n[MOST_PINNED];
+  uint32_t n_others; /* pins of sessions that had no place here */
+} pinned;
+
+/* The place of s, or a free one for NULL; MOST_PINNED: there is none. */
+static unsigned place_of(const shmt__session* s) {
+  unsigned i = 0;
+  while (i < MOST_PINNED && pinned.at[i] != s) i++;
+  return i;
+}
+
 void shmt__session_pin(shmt__session* s) {
+  unsigned i = place_of(s);
+  if (i == MOST_PINNED) i = place_of(NULL);
+  if (i == MOST_PINNED) {
+    pinned.n_others++;
+  } else {
+    pinned.at[i] = s;
+    pinned.n[i]++;
+  }
   (void)atomic_fetch_add_explicit(&s->n_users, 1, memory_order_relaxed);
 }
 
 void shmt__session_unpin(shmt__session* s) {
+  const unsigned i = place_of(s);
+  if (i == MOST_PINNED)
+    pinned.n_others--;
+  else if (--pinned.n[i] == 0)
+    pinned.at[i] = NULL;
   /* release: our accesses to the maps come before they are unmapped. */
   (void)atomic_fetch_sub_explicit(&s->n_users, 1, memory_order_release);
+}
+
+void shmt__session_pins_in_child(shmt__session* s) {
+  const unsigned i = place_of(s);
+  if (pinned.n_others > 0) return; /* they may be of this one: it stays, at worst, for as long as the child runs */
+  atomic_store_explicit(&s->n_users, i == MOST_PINNED ? 0 : pinned.n[i], memory_order_relaxed);
 }
 
 shmt__session* shmt__session_current(uint64_t id) {

@@ -90,7 +90,10 @@ struct shmt__session {
   uint64_t sought_ms;  /* when one that waits, and has no connection, last looked whether a manager listens */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our incarnation */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
+  uint32_t n_old_records; /* of held blocks, with others in their places in the table; their storages use the maps */
   atomic_uint_least32_t client; /* 0: none */
+  atomic_uint_least32_t membership; /* grows when this process loses what it has in named locks: in a forked child, and
+                                     * when it gets another number and nothing locks the old one any more */
   uint32_t serial;
   shmt__lease_cursor leases;
   shmt__map map;
@@ -204,10 +207,13 @@ uint32_t shmt__sessions_own_number(void);
 void shmt__sessions_add(shmt__session* s);
 /* Another session takes the place. */
 void shmt__sessions_remove_at(unsigned i);
-/* Keep a lost session from being freed until it is unpinned, so that a thread can use its maps without the lock.
+/* Keep a lost session from being freed until the same thread unpins it, so that it can use its maps without the lock.
  * Unpinning needs no lock. */
 void shmt__session_pin(shmt__session* s);
 void shmt__session_unpin(shmt__session* s);
+/* In the child of a fork: only the pins of the thread that forked are left, which may be a signal handler within a
+ * request. */
+void shmt__session_pins_in_child(shmt__session* s);
 /* Write this process's label into the session's table of clients. */
 void shmt__session_write_label(const shmt__session* s);
 /* In the child of a fork: count the fork, and forget the label, which was the parent's. */

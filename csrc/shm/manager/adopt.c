@@ -48,6 +48,8 @@ static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
   if (!fits && atomic_load_explicit(&found->state, memory_order_relaxed) == SHMT_SLAB_NONE) return SHMT_OK;
   SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " has %" PRIu32 " blocks from %" PRIu32
                " on, of %" PRIu32, slab, found->n_blocks, found->first_block, k->map.fixed.n_blocks);
+  SHMT_REQUIRE(s.state != SHMT_SLAB_PROGRAM_FILE || !shmt__arena_manager_has_group(k), SHMT_E_MANAGER,
+               "control file: slab %" PRIu32 " is a mapped file, and the session is open to a group", slab);
   if (is_retired(k, &s)) {
     atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
     return SHMT_OK;

@@ -2,6 +2,7 @@
 #include "shm/manager/arena_manager.h"
 
 #include "base/overflow.h"
+#include "os/closer.h"
 #include "os/failpoint.h"
 #include "os/files.h"
 #include "os/memfd.h"
@@ -264,7 +265,7 @@ static shmt_status plan_memory_file(int fd, uint64_t nbytes, shmt__slab_view* pl
 /* The same for a file with a name. A process of another user could name a file here that it may not write itself, and
  * its receivers may. Errors: SHMT_E_VALUE. */
 static shmt_status plan_program_file(const shmt__arena_manager* k, int fd, uint64_t nbytes, shmt__slab_view* plan) {
-  SHMT_REQUIRE((k->map.fixed.flags & SHMT_SESSION_GROUP) == 0, SHMT_E_VALUE,
+  SHMT_REQUIRE(!shmt__arena_manager_has_group(k), SHMT_E_VALUE,
                "a session that is open to a group takes no storages that are mapped files");
   SHMT_REQUIRE(shmt__os_file_is_found(fd, plan->file_identity) && nbytes > 0 && nbytes <= INT64_MAX, SHMT_E_VALUE,
                "descriptor %d is no regular file that was opened to be found, or has no %" PRIu64 " bytes", fd,
@@ -308,7 +309,7 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
   uint32_t slab = 0;
   shmt_status status = add_file(k, client, fd, file, &slab);
   if (status != SHMT_OK) {
-    shmt__os_close(fd);
+    shmt__closers_close(fd);
     return status;
   }
   uint32_t block = k->slabs[slab].view.first_block;
@@ -348,15 +349,19 @@ void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, ui
   if (s != NULL && s->file < 0 && is_file_of(&s->view, fd))
     s->file = fd;
   else
-    shmt__os_close(fd);
+    shmt__closers_close(fd);
 }
 
 /* The manager before us was killed, and no member has sent the file yet. A process that holds the block, or made it,
- * may still have the file open. The pid of a child that had just been forked may be unknown. */
+ * may still have the file open. The pid of a child that had just been forked may be unknown.
+ * What we look for, and where, we have read in the control file, and any member may have written it. So the file must
+ * be one that could have been registered. Where members are of other users, nothing is looked for: a memory file of
+ * this user may be that of another session. Who made it sends it when it joins again. */
 static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
   const bool only_found = s->state == SHMT_SLAB_PROGRAM_FILE;
   int fd = -1;
   bool is_child_unknown = false;
+  if (shmt__arena_manager_has_group(k)) return -1;
   for (uint32_t id = 1; id < k->clients_end && fd < 0; id++) {
     const shmt__arena_manager_client* c = &k->clients[id];
     if (c->state == SHMT_CLIENT_NONE ||
@@ -367,7 +372,10 @@ static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
     else
       is_child_unknown = true;
   }
-  return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity, only_found) : fd;
+  if (fd < 0 && is_child_unknown) fd = shmt__os_open_from_any_process(s->file_identity, only_found);
+  if (fd < 0 || is_file_of(s, fd)) return fd;
+  shmt__closers_close(fd);
+  return -1;
 }
 
 int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes,

@@ -48,8 +48,8 @@ typedef struct shmt__arena_manager_client {
 
 /* When we first saw something, by our own clock: Note [Times of others]. */
 typedef struct shmt__sighting {
+  uint64_t since_ms; /* 0: we saw nothing yet */
   uint32_t what;     /* tells it from what was at this place before */
-  uint32_t since_ms; /* 0: we saw nothing yet */
 } shmt__sighting;
 
 typedef struct shmt__arena_manager {
@@ -88,6 +88,10 @@ void shmt__arena_manager_fini(shmt__arena_manager* k);
 /* Is the session a service for unrelated processes? Services have names, and may have a supervisor. */
 static inline bool shmt__arena_manager_is_service(const shmt__arena_manager* k) {
   return (k->map.fixed.flags & SHMT_SESSION_SERVICE) != 0;
+}
+/* May processes of other users be members? */
+static inline bool shmt__arena_manager_has_group(const shmt__arena_manager* k) {
+  return (k->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
 }
 
 /* --- clients (arena_manager.c) --- */
@@ -129,9 +133,9 @@ int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t ge
 /* --- ages (ages.c): Note [Times of others] --- */
 
 /* How long ago we first saw the block's stamp, in milliseconds. */
-uint32_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t block, uint64_t now_ms);
+uint64_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t block, uint64_t now_ms);
 /* How long ago we first saw the lease, or saw that its message is unsent. */
-uint32_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms);
+uint64_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms);
 
 /* --- the sweep (sweep.c) --- */
 

@@ -1,5 +1,6 @@
 /* shm/manager/private_tables.c -- the manager's own tables of slabs and clients. See Note [Private tables] in
  * shm/manager/arena_manager.h. */
+#include "os/closer.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -135,7 +136,9 @@ void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
   SHMT_FAILPOINT(retired);
   shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
-  shmt__os_close(k->slabs[slab].file);
+  /* The memory of a memory file is there for the next at once. */
+  if (s.state == SHMT_SLAB_PROGRAM_FILE) shmt__closers_close(k->slabs[slab].file);
+  else shmt__os_close(k->slabs[slab].file);
   free(k->slabs[slab].posix_name);
   k->slabs[slab] = (shmt__arena_manager_slab){.file = -1};
   k->granted_bytes -= shmt__slab_session_bytes(&s);

@@ -17,16 +17,16 @@ typedef struct sweep {
 
 typedef struct slab_counts {
   uint32_t used, free, cold;
-  uint32_t youngest_ms; /* age of the block that became free last */
+  uint64_t youngest_ms; /* age of the block that became free last */
 } slab_counts;
 
-static uint32_t age_of(const sweep* l, uint32_t block) {
+static uint64_t age_of(const sweep* l, uint32_t block) {
   return shmt__arena_manager_block_age(l->k, block, l->now_ms);
 }
 
 /* Free the blocks of a slab that nobody holds, and count its blocks by state. */
 static slab_counts reclaim_and_count(sweep* l, const shmt__slab_view* s) {
-  slab_counts c = {.youngest_ms = UINT32_MAX};
+  slab_counts c = {.youngest_ms = UINT64_MAX};
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     uint32_t block = s->first_block + i;
     const shmt__block* b = &l->k->map.blocks[block];
@@ -36,7 +36,7 @@ static slab_counts reclaim_and_count(sweep* l, const shmt__slab_view* s) {
     if (state == SHMT_BLOCK_USED && shmt__block_reclaim(&l->k->map, block, SHMT_MANAGER_MARKER))
       state = SHMT_BLOCK_FREE;
     if (state == SHMT_BLOCK_FREE) {
-      uint32_t age = age_of(l, block);
+      uint64_t age = age_of(l, block);
       if (age < c.youngest_ms) c.youngest_ms = age;
       c.free++;
     } else if (state == SHMT_BLOCK_COLD) {
@@ -49,7 +49,7 @@ static slab_counts reclaim_and_count(sweep* l, const shmt__slab_view* s) {
   return c;
 }
 
-static bool is_old(const sweep* l, uint32_t age_ms, bool is_orphan) {
+static bool is_old(const sweep* l, uint64_t age_ms, bool is_orphan) {
   return l->all || is_orphan || age_ms >= SHMT_TRIM_AGE_MS;
 }
 
