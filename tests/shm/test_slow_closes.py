@@ -84,11 +84,12 @@ def connect():
 """
 
 
-def _run(directory: Path, name: str, program: str) -> None:
+def _run(directory: Path, name: str, program: str, before: str = "") -> None:
     name = f"test-{os.getpid()}-{name}"
     other = names._prepare(directory, name) + "sys.stdin.readline()\nnew(3_000_000).fill(1)\n"
-    parts = (names._HOSTILE.split("MAGIC =")[0], _SOCKETS, f"OTHER = {other!r}\n", _OTHERS, _MEMBER)
-    names._run(directory, name, "".join(parts) + program)
+    hostile = names._HOSTILE.split("MAGIC =")[0]
+    parts = (before, hostile, _SOCKETS, f"OTHER = {other!r}\n", _OTHERS, _MEMBER, program)
+    names._run(directory, name, "".join(parts))
 
 
 _WAYS = {
@@ -128,6 +129,25 @@ with stopped():
 @pytest.mark.parametrize("way", _WAYS)
 def test_sockets_that_linger_hold_up_nobody(way: str, native_directory: Path) -> None:
     _run(native_directory, way, _WAYS[way] + "check_others()\n")
+
+
+_FEW_DESCRIPTORS = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+"""
+
+# The kernel closes the last one in the middle of the call that receives it.
+_MORE_THAN_THERE_ARE = """
+null = os.open("/dev/null", os.O_RDONLY)
+with stopped():
+    send(manager.socket, packet("STATUS"), [null] * 252 + [lingering()])
+manager.socket.recv(1000)
+check_others()
+"""
+
+
+def test_sockets_for_which_the_manager_has_no_room_hold_up_nobody(native_directory: Path) -> None:
+    _run(native_directory, "room", _MORE_THAN_THERE_ARE, _FEW_DESCRIPTORS)
 
 
 _STRANGER = """
