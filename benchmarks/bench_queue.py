@@ -15,13 +15,11 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Result, print_table, write_json
+from measure import Result, print_table, side, write_json
 
 N_BURST = 1000
 SMALL = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -126,7 +124,7 @@ def _measure(lib: Any, name: str, count: int, ends: dict[str, tuple[Any, Any]]) 
     return _round_trips(there, back, item, count)
 
 
-def _drive(library: str, strategy: str, inbox: Any, outbox: Any) -> None:
+def _drive(library: str, strategy: str, orders: Any) -> None:
     """Measure on request, with an echoing child behind each kind of queue."""
     lib = _prepare(library, strategy)
     package = (
@@ -141,8 +139,9 @@ def _drive(library: str, strategy: str, inbox: Any, outbox: Any) -> None:
         child.start()
         ends[kind] = there, back
         children.append(child)
-    while (order := inbox.get()) is not None:
-        outbox.put(_measure(lib, *order, ends))
+    while (order := orders.recv()) is not None:
+        name, count = order
+        orders.send(_measure(lib, name, count, ends) / count * 1e9)
     for child, (there, _) in zip(children, ends.values(), strict=True):
         there.put(("end",))
         child.join()
@@ -151,31 +150,14 @@ def _drive(library: str, strategy: str, inbox: Any, outbox: Any) -> None:
 # --- comparing ---
 
 
-@contextmanager
-def _side(library: str, strategy: str) -> Iterator[Callable[[Case], float]]:
-    context = multiprocessing.get_context("spawn")
-    inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
-    process = context.Process(target=_drive, args=(library, strategy, inbox, outbox))
-    process.start()
-
-    def measure(case: Case) -> float:
-        inbox.put((case.name, case.count))
-        return float(outbox.get()) / case.count * 1e9
-
-    try:
-        yield measure
-    finally:
-        inbox.put(None)
-        process.join()
-
-
 def _compare(case: Case, ours: Any, theirs: Any, samples: int) -> Result:
     taken: tuple[list[float], list[float]] = ([], [])
-    for side in (ours, theirs):
-        side(case)  # warm
+    order = case.name, case.count
+    for ask in (ours, theirs):
+        ask(order)  # warm
     for _ in range(samples):
-        for side, times in zip((ours, theirs), taken, strict=True):
-            times.append(side(case))
+        for ask, times in zip((ours, theirs), taken, strict=True):
+            times.append(ask(order))
     (low, mid, high), (their_low, their_mid, their_high) = (
         statistics.quantiles(times, n=4) for times in taken
     )
@@ -186,7 +168,10 @@ def measure(other: str, samples: int) -> list[Result]:
     """Return the rows against *other*: ``stdlib``, or a strategy of torch."""
     cases = STANDARD if other == "stdlib" else TENSORS
     library, strategy = ("stdlib", "") if other == "stdlib" else ("torch", other)
-    with _side("shmtensor", "file_system") as ours, _side(library, strategy) as theirs:
+    with (
+        side(_drive, "shmtensor", "file_system") as ours,
+        side(_drive, library, strategy) as theirs,
+    ):
         return [_compare(case, ours, theirs, samples) for case in cases]
 
 

@@ -13,17 +13,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
-import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Result, geometric_mean, print_table, write_json
+from measure import Result, geometric_mean, print_table, side, write_json
 
 #: Of the geometric mean over all rows.
 GOAL = 0.07
@@ -148,14 +147,14 @@ def _seconds(lib: Any, send: Sender, value: Value) -> float:
     return elapsed / value.count
 
 
-def _drive(library: str, strategy: str, method: str, inbox: Any, outbox: Any) -> None:
+def _drive(library: str, strategy: str, method: str, orders: Any) -> None:
     """Measure on request."""
     lib = _prepare(library, strategy)
     context = importlib.import_module(f"{library}.multiprocessing").get_context(method)
     channels = _open_channels(context, library, strategy)
-    while (order := inbox.get()) is not None:
+    while (order := orders.recv()) is not None:
         channel, value = order
-        outbox.put(_seconds(lib, channels[channel][0], value))
+        orders.send(_seconds(lib, channels[channel][0], value) * 1e9)
     for _, end in channels.values():
         with suppress(OSError):
             end()
@@ -164,37 +163,19 @@ def _drive(library: str, strategy: str, method: str, inbox: Any, outbox: Any) ->
 # --- comparing ---
 
 
-@contextmanager
-def _side(library: str, strategy: str, method: str) -> Iterator[Callable[[str, Value], float]]:
-    context = multiprocessing.get_context("spawn")
-    inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
-    process = context.Process(target=_drive, args=(library, strategy, method, inbox, outbox))
-    process.start()
-
-    def measure(channel: str, value: Value) -> float:
-        inbox.put((channel, value))
-        return float(outbox.get()) * 1e9
-
-    try:
-        yield measure
-    finally:
-        inbox.put(None)
-        process.join()
-
-
 def measure(strategy: str, method: str, samples: int) -> list[Result]:
     """Return the rows of a strategy and a start method, on both sides."""
     results = []
     with (
-        _side("shmtensor", strategy, method) as ours,
-        _side("torch", strategy, method) as theirs,
+        side(_drive, "shmtensor", strategy, method) as ours,
+        side(_drive, "torch", strategy, method) as theirs,
     ):
         for channel in CHANNELS:
             for value in VALUES:
                 taken: tuple[list[float], list[float]] = ([], [])
                 for i in range(samples + 1):
-                    for side, times in zip((ours, theirs), taken, strict=True):
-                        elapsed = side(channel, value)
+                    for ask, times in zip((ours, theirs), taken, strict=True):
+                        elapsed = ask((channel, value))
                         if i > 0:  # the first warms
                             times.append(elapsed)
                 (low, mid, high), (their_low, their_mid, their_high) = (

@@ -8,15 +8,14 @@ trip is two messages, so it pickles, wakes and opens twice. Wall time: two proce
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import multiprocessing
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from measure import Call, Result, compare, print_table, write_json
+from measure import Result, compare, print_table, side, write_json
 
 #: Share of torch's time that we may take: of file_descriptor and of file_system.
 GOALS = {"4 KB tensor": (0.12, 0.25), "dict of 100": (0.02, 0.02)}
@@ -44,7 +43,7 @@ def _relay(inbox: Any, outbox: Any) -> bool:
     return item is not None
 
 
-def _driver(library: str, strategy: str, inbox: Any, outbox: Any) -> None:
+def _drive(library: str, strategy: str, orders: Any) -> None:
     """Run round trips on request: the parent names what to send and waits for the word."""
     lib = _prepare(library, strategy)
     context = multiprocessing.get_context("fork")
@@ -57,37 +56,15 @@ def _driver(library: str, strategy: str, inbox: Any, outbox: Any) -> None:
         "1 MB tensor": lib.zeros(1 << 18).share_memory_(),
         "dict of 100": {str(i): lib.zeros(1024).share_memory_() for i in range(100)},
     }
-    while (order := inbox.get()) is not None:
+    while (order := orders.recv()) is not None:
         name, count = order
         item = items[name]
         for _ in range(count):
             there.put(item)
             back.get()
-        outbox.put(count)
+        orders.send(None)
     there.put(None)
     peer.join()
-
-
-@contextmanager
-def _side(library: str, strategy: str) -> Iterator[Any]:
-    """A process that does round trips; yields a function from a case to a call of many of them."""
-    context = multiprocessing.get_context("spawn")
-    inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
-    process = context.Process(target=_driver, args=(library, strategy, inbox, outbox))
-    process.start()
-
-    def call(name: str, count: int) -> Call:
-        def run() -> None:
-            inbox.put((name, count))
-            outbox.get()
-
-        return run
-
-    try:
-        yield call
-    finally:
-        inbox.put(None)
-        process.join()
 
 
 def measure(strategy: str, samples: int) -> list[Result]:
@@ -95,12 +72,15 @@ def measure(strategy: str, samples: int) -> list[Result]:
     results = []
     # So many in a batch that asking for one, two messages more, is little beside it.
     cases = (("int", 200), ("4 KB tensor", 50), ("1 MB tensor", 50), ("dict of 100", 20))
-    with _side("shmtensor", "file_system") as ours, _side("torch", strategy) as theirs:
+    with (
+        side(_drive, "shmtensor", "file_system") as ours,
+        side(_drive, "torch", strategy) as theirs,
+    ):
         for name, count in cases:
             result = compare(
                 name,
-                ours(name, count),
-                theirs(name, count),
+                functools.partial(ours, (name, count)),
+                functools.partial(theirs, (name, count)),
                 samples=samples,
                 sample_ms=30,
                 wall=True,

@@ -10,14 +10,17 @@ from __future__ import annotations
 import gc
 import json
 import math
+import multiprocessing
 import os
 import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 Call = Callable[[], object]
 
@@ -114,6 +117,34 @@ def _nothing() -> None:
 def geometric_mean(results: list[Result]) -> float:
     """Return the geometric mean of the ratios."""
     return math.exp(statistics.fmean(math.log(result.ratio) for result in results))
+
+
+@contextmanager
+def side(target: Callable[..., None], *arguments: Any) -> Iterator[Callable[[Any], Any]]:
+    """Have ``target(*arguments, orders)`` measure in a process of its own.
+
+    Yields what sends that process an order and returns its answer. The last order is None. The
+    process receives orders from a connection and sends its answers there.
+
+    Raises:
+        EOFError, BrokenPipeError: The process has failed, and printed why.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=target, args=(*arguments, there))
+    process.start()
+    there.close()
+
+    def ask(order: Any) -> Any:
+        here.send(order)
+        return here.recv()
+
+    try:
+        yield ask
+    finally:
+        with suppress(BrokenPipeError):
+            here.send(None)
+        process.join()
 
 
 def print_table(results: list[Result], ours: str = "shmtensor", theirs: str = "torch") -> None:

@@ -19,6 +19,7 @@ from shmtensor._core._torch_memory import carrier_of, holder_of, shown
 from shmtensor.errors import HandleError
 from shmtensor.multiprocessing.adoption import loaded
 from shmtensor.multiprocessing.reductions import shared_bytes_below
+from shmtensor.service._conversion import Conversion
 from shmtensor.storage import UntypedStorage
 
 if TYPE_CHECKING:
@@ -242,63 +243,41 @@ def given(value: Any, library: Library) -> Any:
     Raises:
         TypeError: The library has no such dtype.
     """
-    return _Giver(library).given(value)
+    return _AsOfLibrary(library).of(value)
 
 
-class _Giver:
+class _AsOfLibrary(Conversion):
     """Shows one value as a library's."""
 
+    collections = (list, dict, OrderedDict)
+
     def __init__(self, library: Library) -> None:
+        super().__init__()
         self._library = library
-        self._made: dict[int, tuple[Any, Any]] = {}  # by id: what is shown, and as what
 
-    def given(self, value: Any) -> Any:
-        if type(value) in _PLAIN:
-            return value
-        before = self._made.get(id(value))
-        if before is not None:
-            return before[1]
-        made = self._make(value)
-        self._made[id(value)] = value, made
-        return made
-
-    def _make(self, value: Any) -> Any:
+    def of_leaf(self, value: Any) -> Any:
         if isinstance(value, Foreign):
             return _foreign_given(value, self._library)
         if isinstance(value, Tensor):
             return value if self._library == "shmtensor" else _GIVERS[self._library](value)
-        kind = type(value)
-        if kind is tuple:
-            return tuple(self.given(item) for item in value)
-        if kind is list or kind is dict or kind is OrderedDict:
-            made: Any = kind()
-            self._made[id(value)] = value, made  # it may be in itself
-            if kind is list:
-                made.extend(self.given(item) for item in value)
-            else:
-                made.update((key, self.given(item)) for key, item in value.items())
-            return made
-        return self._make_of_subclass(value)
+        return self._of_subclass(value)
 
-    def _make_of_subclass(self, value: Any) -> Any:
+    def _of_subclass(self, value: Any) -> Any:
         """Return a value of a class that a pickle has named: with its class, if it is a collection.
 
         The value is a message's and nobody else has it, so dicts and lists keep theirs.
         """
         if isinstance(value, (dict, list)):
-            self._made[id(value)] = value, value
+            self.note(value, value)
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                shown_item = self.given(item)
+                shown_item = self.of(item)
                 if shown_item is not item:
                     value[key] = shown_item
         elif isinstance(value, tuple):
-            items = [self.given(item) for item in value]
+            items = [self.of(item) for item in value]
             if any(item is not old for item, old in zip(items, value, strict=True)):
                 return getattr(type(value), "_make", tuple)(items)
         return value
-
-
-_PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
 
 
 def _foreign_given(value: Foreign, library: str) -> Any:

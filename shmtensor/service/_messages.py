@@ -15,11 +15,10 @@ from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor.multiprocessing.adoption import AS_OURS, loaded
 from shmtensor.service import _libraries
+from shmtensor.service._conversion import PLAIN, Conversion
 from shmtensor.service._libraries import Foreign, Importer, Library
 
 __all__ = ["AS_OURS", "as_ours", "received", "show_as"]
-
-_PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
 
 
 def as_ours(value: Any) -> Any:
@@ -29,41 +28,24 @@ def as_ours(value: Any) -> Any:
         TypeError: It has an array of objects or of a subclass, or a tensor not dense on the CPU.
         RuntimeError: A tensor requires grad and is not a leaf.
     """
-    return _Shower().shown(value)
+    return _AsOurs().of(value)
 
 
 _C._set_as_ours(as_ours)
 
 
-class _Shower:
-    """Shows one value as ours; what is in it several times is one object in the result, too."""
+class _AsOurs(Conversion):
+    """Shows one value as ours."""
+
+    unchanged = PLAIN | {Tensor}
 
     def __init__(self) -> None:
+        super().__init__()
         self._importer = Importer()
-        self._made: dict[int, tuple[Any, Any]] = {}  # by id: what is shown, and as what
 
-    def shown(self, value: Any) -> Any:
-        if type(value) in _PLAIN or isinstance(value, Tensor):
+    def of_leaf(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
             return value
-        before = self._made.get(id(value))
-        if before is not None:
-            return before[1]
-        made = self._make(value)
-        self._made[id(value)] = value, made
-        return made
-
-    def _make(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is tuple:
-            return tuple(self.shown(item) for item in value)
-        if kind is list or kind is dict:
-            made: Any = kind()
-            self._made[id(value)] = value, made  # it may be in itself
-            if kind is list:
-                made.extend(self.shown(item) for item in value)
-            else:
-                made.update((key, self.shown(item)) for key, item in value.items())
-            return made
         ours = self._importer.tensor(value)
         if isinstance(ours, Foreign):
             return _OfOneLibrary(ours)

@@ -451,10 +451,11 @@ def test_calls_end_when_the_bridge_there_is_killed(
         assert first.wait_up(S)
         with there.Server("there") as server, here.Client("there") as client:
             future = client.submit(1)  # without a timeout
-            server.take(timeout=S)
+            held = server.take(timeout=S)  # what nobody holds is let go
             program.kill()
             with pytest.raises(ServerLostError, match="its bridge has gone"):
                 future.result(S)
+            del held
 
 
 def test_calls_fail_when_the_link_is_lost(services: Services) -> None:

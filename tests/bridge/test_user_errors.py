@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import bridge_machines as machines
 import pytest
 import waiting
+from user_errors import RaisesWhenOpened, RaisesWhenSeen, Unprintable, raise_
 
 from shmtensor.bridge import Bridge
 from shmtensor.errors import ManagerError, RemoteError
@@ -20,15 +21,6 @@ pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
 Services = tuple[Service, Service]
 S = waiting.HANG_S
-
-
-class Unprintable(Exception):
-    """Has no text."""
-
-    def __str__(self) -> str:
-        raise SystemExit(0)
-
-    __repr__ = __str__
 
 
 class Unpicklable(Exception):
@@ -41,40 +33,14 @@ class Unpicklable(Exception):
 class WithoutArguments(Exception):
     """Does not say what it was made of."""
 
-    args = property(lambda self: _raise(SystemExit))  # type: ignore[assignment]
-
-
-def _raise(kind: type[BaseException]) -> NoReturn:
-    raise kind("of the message")
-
-
-class _RaisesWhenOpened:
-    def __init__(self, kind: type[BaseException]) -> None:
-        self._kind = kind
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _raise, (self._kind,)
-
-
-class _RaisesWhenSent(dict[str, int]):
-    """A dict that is a pickle between programs, and which no bridge can write out."""
-
-    def __init__(self, kind: type[BaseException]) -> None:
-        super().__init__()
-        self._kind = kind
-
-    def items(self) -> NoReturn:
-        _raise(self._kind)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _RaisesWhenSent, (self._kind,)
+    args = property(lambda self: raise_(SystemExit))  # type: ignore[assignment]
 
 
 # --- topics ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("made", [_RaisesWhenOpened, _RaisesWhenSent])
+@pytest.mark.parametrize("made", [RaisesWhenOpened, RaisesWhenSeen])
 def test_a_message_may_raise_anything(services: Services, made: Any) -> None:
     kinds = (SystemExit, GeneratorExit, Unprintable, ManagerError, MemoryError, queue.Empty)
     with machines.pair(*services, topics=("frames",)) as pair:
@@ -119,12 +85,12 @@ def test_a_call_ends_whatever_its_server_raises(
 
 
 @pytest.mark.parametrize("is_request", [True, False], ids=["request", "reply"])
-def test_a_call_ends_whatever_its_values_raise(services: Services, is_request: bool) -> None:
+def test_a_call_ends_whatever_its_valuesraise_(services: Services, is_request: bool) -> None:
     kinds = {"exit": SystemExit, "unpicklable": Unpicklable}
     what = "request" if is_request else "reply"
 
     def answer(request: Request) -> Any:
-        return _RaisesWhenSent(kinds[request.value]) if request.value in kinds else request.value
+        return RaisesWhenSeen(kinds[request.value]) if request.value in kinds else request.value
 
     here, there = services
     with machines.pair(here, there, calls=("f",)) as pair, machines.served(here, "f", answer):
@@ -134,7 +100,7 @@ def test_a_call_ends_whatever_its_values_raise(services: Services, is_request: b
                 ("unpicklable", RemoteError, "Unpicklable: of the message"),
             ):
                 with pytest.raises(told, match=text):
-                    client.call(_RaisesWhenSent(kinds[name]) if is_request else name, S)
+                    client.call(RaisesWhenSeen(kinds[name]) if is_request else name, S)
             assert client.call(1, S) == 1
         counted = machines.named((pair.there if is_request else pair.here).bridge, "f")
         assert counted.n_refused == len(kinds)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import time
 from queue import Empty
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
+from user_errors import RaisesWhenOpened, RaisesWhenSeen, Unprintable
 
 from shmtensor import _cli
 from shmtensor._cli import hz
@@ -21,49 +22,15 @@ from shmtensor.service import Service
 _KINDS = (SystemExit, GeneratorExit, ManagerError, MemoryError, Empty, ZeroDivisionError)
 
 
-class _Unprintable(Exception):
-    def __str__(self) -> str:
-        raise SystemExit(0)
-
-    __repr__ = __str__
-
-
-def _raise(kind: type[BaseException]) -> NoReturn:
-    raise kind("of the message")
-
-
-class _RaisesWhenOpened:
-    def __init__(self, kind: type[BaseException]) -> None:
-        self._kind = kind
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _raise, (self._kind,)
-
-
-class _RaisesWhenSeen(dict[str, int]):
-    def __init__(self, kind: type[BaseException]) -> None:
-        super().__init__()
-        self._kind = kind
-
-    def items(self) -> NoReturn:
-        _raise(self._kind)
-
-    def __repr__(self) -> str:
-        _raise(self._kind)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _RaisesWhenSeen, (self._kind,)
-
-
 def _publish(service: Service, made: Any) -> None:
     topic = service.Topic("frames", history=len(_KINDS) + 2, persist=True)
-    for kind in (*_KINDS, _Unprintable):
+    for kind in (*_KINDS, Unprintable):
         topic.publish(made(kind))
     topic.publish(5)
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("made", [_RaisesWhenOpened, _RaisesWhenSeen])
+@pytest.mark.parametrize("made", [RaisesWhenOpened, RaisesWhenSeen])
 def test_echo_prints_a_line_for_each_message(
     service: Service, capsys: pytest.CaptureFixture[str], made: Any
 ) -> None:
@@ -73,7 +40,7 @@ def test_echo_prints_a_line_for_each_message(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         *(f"(cannot be read: {kind.__name__}: {kind('of the message')})" for kind in _KINDS),
-        "(cannot be read: <_Unprintable object>)",
+        "(cannot be read: <Unprintable object>)",
         5,
     ]
 
@@ -81,14 +48,14 @@ def test_echo_prints_a_line_for_each_message(
 def test_echo_without_json_prints_a_line_for_each_message(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _publish(service, _RaisesWhenOpened)
+    _publish(service, RaisesWhenOpened)
     assert _cli.main(["echo", "frames", "-s", service._name, "-n", str(len(_KINDS) + 2)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "(cannot be read: SystemExit: of the message)"
-    assert lines[-2:] == ["(cannot be read: <_Unprintable object>)", "5"]
+    assert lines[-2:] == ["(cannot be read: <Unprintable object>)", "5"]
 
 
-@pytest.mark.parametrize("made", [_RaisesWhenOpened, _RaisesWhenSeen])
+@pytest.mark.parametrize("made", [RaisesWhenOpened, RaisesWhenSeen])
 def test_hz_counts_each_message_once(service: Service, made: Any) -> None:
     _publish(service, made)
     with service.Topic("frames").subscribe() as messages:
@@ -101,11 +68,11 @@ def test_what_the_subscription_raises_is_not_of_a_message(service: Service) -> N
     with topic.subscribe() as messages:
         with pytest.raises(Empty):
             look_at_next(messages, repr, 0.0)
-        topic.publish(_RaisesWhenOpened(Empty))
+        topic.publish(RaisesWhenOpened(Empty))
         with pytest.raises(Unreadable, match=r"^Empty: of the message$"):
             look_at_next(messages, repr, 0.0)
 
 
 def test_ctrl_c_ends_the_command(service: Service) -> None:
-    _publish(service, lambda kind: _RaisesWhenSeen(KeyboardInterrupt))
+    _publish(service, lambda kind: RaisesWhenSeen(KeyboardInterrupt))
     assert _cli.main(["echo", "frames", "-s", service._name, "-n", "1", "--json"]) == 130

@@ -138,6 +138,42 @@ assert n.new(1000).fill(7).value() == 7
 """
 
 
+_FORK = """
+import native, time
+
+def has_other_threads(pid):
+    "They keep the manager's connections a moment longer."
+    try:
+        return os.listdir(f"/proc/{pid}/task") != [str(pid)]
+    except FileNotFoundError:
+        return False
+
+(folder / "token").unlink()
+n = native.Native(folder)
+held = n.new(1000).fill(7)
+(folder / "token").touch()
+manager = n.status()["manager_pid"]
+os.kill(manager, signal.SIGKILL)
+until(lambda: process_state(manager) in ("", "Z") and not has_other_threads(manager))
+begun = time.monotonic()
+child = os.fork()
+if child == 0:
+    os._exit(held.value() != 7)
+assert (folder / "pid").exists()
+assert time.monotonic() - begun < 15  # two seconds, and not the thirty of other calls
+assert os.waitpid(child, 0)[1] == 0
+assert not has_children()
+assert n.new(1000).fill(8).value() == 8
+"""
+
+
+@pytest.mark.check
+def test_fork_waits_not_long_for_a_manager_that_does_not_start(
+    native_directory: Path, tmp_path: Path
+) -> None:
+    _run(native_directory, tmp_path, _FORK)
+
+
 @pytest.mark.stress
 def test_manager_that_does_not_start_is_killed(native_directory: Path, tmp_path: Path) -> None:
     _run(native_directory, tmp_path, _GIVEN_UP)

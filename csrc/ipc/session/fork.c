@@ -125,7 +125,8 @@ static void claim_for_child(shmt__session* s) {
 static void before_fork(void) {
   if (shmt__sessions_count() == 0) return;
   shmt__request_keep_lock(true);
-  uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
+  const uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
+  shmt__request_set_limit(deadline_ms); /* also for the start of another manager */
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     s->child_socket = s->child_control = SHMT_NO_DESCRIPTOR;
@@ -141,6 +142,7 @@ static void before_fork(void) {
     shmt__session_hold_for(s, s->child_client);
     SHMT_FAILPOINT(fork_held);
   }
+  shmt__request_set_limit(UINT64_MAX);
 }
 
 static void in_parent(void) {

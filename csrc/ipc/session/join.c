@@ -265,7 +265,7 @@ static shmt_status fail_refused(const shmt__session* s) {
 }
 
 shmt_status shmt__session_join(shmt__session* s, bool may_create) {
-  uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
+  const uint64_t deadline_ms = shmt__request_deadline(JOIN_MS);
   int err = 0;
   SHMT_TRY(shmt__os_check_own_user());
   do {
@@ -287,7 +287,7 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
       break;
     }
     shmt__os_sleep_ms(2);
-  } while (shmt__os_now_ms() < deadline);
+  } while (shmt__os_now_ms() < deadline_ms);
   if (err == -SHMT_OS_DENIED && s->key.owner != shmt__os_uid()) return fail_refused(s);
   if (shmt__os_is_out_of_descriptors(-err))
     return shmt__fail_errno(-err, "cannot join session %016" PRIx64, s->id);
@@ -308,7 +308,7 @@ static bool is_cut_off(const shmt__session* s) {
 static shmt_status call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
                         shmt__packet* reply, int* out_fds, int* n_out_fds) {
   enum { MOST_PAUSE_MS = 64 };
-  const uint64_t deadline_ms = shmt__os_now_ms() + JOIN_MS;
+  const uint64_t deadline_ms = shmt__request_deadline(JOIN_MS);
   shmt__packet p = *request;
   for (unsigned pause_ms = 1;; pause_ms = pause_ms < MOST_PAUSE_MS ? 2 * pause_ms : MOST_PAUSE_MS) {
     bool lost = false;

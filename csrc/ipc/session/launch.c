@@ -187,7 +187,7 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
 /* Wait until the first process of a manager has ended: the manager runs then. That takes milliseconds. One that takes
  * longer, being stopped, holds up nobody else: Note [Waiting for a manager] in ipc/session/request.h. */
 static shmt_status wait_for_start(const char* program, int32_t pid, int* out_exit) {
-  const uint64_t deadline_ms = shmt__os_now_ms() + START_MS;
+  const uint64_t begun_ms = shmt__os_now_ms(), deadline_ms = shmt__request_deadline(START_MS);
   const uint32_t n_forks = shmt__fork_count();
   int pidfd = shmt__os_pidfd(pid);
   if (pidfd >= 0) (void)shmt__os_wait_readable(pidfd, QUICK_MS);
@@ -197,7 +197,7 @@ static shmt_status wait_for_start(const char* program, int32_t pid, int* out_exi
     if (n_forks != shmt__fork_count()) return status; /* it is no child of this process */
     if (status == SHMT_OK && shmt__os_now_ms() >= deadline_ms)
       status = shmt__fail(SHMT_E_MANAGER, "the manager %s did not start within %d ms (is it stopped?)", program,
-                          (int)START_MS);
+                          (int)(deadline_ms - begun_ms));
     if (status != SHMT_OK) {
       shmt__os_kill_child(pid);
       return status;

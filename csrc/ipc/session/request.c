@@ -21,10 +21,17 @@ static struct {
 } requester;
 
 static _Thread_local unsigned n_keeping;
+static _Thread_local uint64_t limit_ms = UINT64_MAX;
 
 void shmt__request_set_hooks(shmt__wait_hooks h) { hooks = h; }
 bool shmt__request_is_waiting(void) { return requester.depth > 0 && requester.is_outside; }
 void shmt__request_keep_lock(bool keep) { n_keeping += keep ? 1u : -1u; }
+void shmt__request_set_limit(uint64_t deadline_ms) { limit_ms = deadline_ms; }
+
+uint64_t shmt__request_deadline(uint32_t most_ms) {
+  const uint64_t deadline_ms = shmt__os_now_ms() + most_ms;
+  return deadline_ms < limit_ms ? deadline_ms : limit_ms;
+}
 
 void shmt__request_reset(void) {
   requester.depth = 0;
@@ -48,9 +55,9 @@ static int wait_outside(int fd) {
 }
 
 shmt_status shmt__request_begin(void) {
-  uint64_t deadline = shmt__os_now_ms() + OTHERS_MS;
+  const uint64_t deadline_ms = shmt__request_deadline(OTHERS_MS);
   while (requester.depth > 0 && !pthread_equal(requester.who, pthread_self())) {
-    SHMT_REQUIRE(shmt__os_now_ms() < deadline, SHMT_E_MANAGER,
+    SHMT_REQUIRE(shmt__os_now_ms() < deadline_ms, SHMT_E_MANAGER,
                  "another thread waits for a manager that does not answer (is it stopped?)");
     if (wait_outside(-1) == -1) return SHMT_E_PYTHON;
   }
@@ -134,8 +141,8 @@ static shmt_status fail_wait(int why, const wait* w) {
   if (why == -1) return SHMT_E_PYTHON;
   SHMT_REQUIRE(why != -2, SHMT_E_MANAGER,
                "this process was forked while its parent waited for a manager");
-  SHMT_FAIL(SHMT_E_MANAGER, "the manager did not answer within %d ms (is it stopped?)",
-            (int)(w->deadline_ms - w->begun_ms));
+  const uint64_t waited_ms = w->deadline_ms > w->begun_ms ? w->deadline_ms - w->begun_ms : 0;
+  SHMT_FAIL(SHMT_E_MANAGER, "the manager did not answer within %d ms (is it stopped?)", (int)waited_ms);
 }
 
 static shmt_status fail_lost(bool* lost) {
@@ -201,9 +208,8 @@ static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet*
 
 shmt_status shmt__request(shmt__session* s, const shmt__descriptor* socket, const shmt__packet* request,
                       const int* fds, int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
-                      int timeout_ms, bool* lost) {
-  uint64_t now = shmt__os_now_ms();
-  wait w = {s, socket, now, now + (uint64_t)timeout_ms};
+                      uint32_t timeout_ms, bool* lost) {
+  wait w = {s, socket, shmt__os_now_ms(), shmt__request_deadline(timeout_ms)};
   *lost = false;
   *n_out_fds = 0;
   const int fd = shmt__descriptor_number(socket);

@@ -35,15 +35,20 @@ shmt_status shmt__request_pause(void);
 bool shmt__request_is_waiting(void);
 /* true: from now on this thread keeps the lock while it waits, and runs no handlers. false: ends that. Calls nest. */
 void shmt__request_keep_lock(bool keep);
+/* From now on whatever this thread waits for with a manager ends at deadline_ms, of shmt__os_now_ms. UINT64_MAX: ends
+ * that. */
+void shmt__request_set_limit(uint64_t deadline_ms);
+/* Returns when a wait of this thread for a manager ends that may take most_ms. */
+uint64_t shmt__request_deadline(uint32_t most_ms);
 /* In a forked child: there is no requester. */
 void shmt__request_reset(void);
 
 /* Send one request on a socket and receive its reply. s: the requester's session; NULL: wait with the lock.
  * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON, SHMT_E_OS (no room for the reply's descriptors).
- * *lost: the connection is gone. */
+ * timeout_ms: within the thread's limit. *lost: the connection is gone. */
 shmt_status shmt__request(shmt__session* s, const shmt__descriptor* socket, const shmt__packet* request,
                       const int* fds, int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
-                      int timeout_ms, bool* lost);
+                      uint32_t timeout_ms, bool* lost);
 /* Its two halves on the session's connection, to send requests to several managers at once and wait for all replies
  * until one deadline. The caller keeps the lock (shmt__request_keep_lock). Errors: as above. */
 shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms);

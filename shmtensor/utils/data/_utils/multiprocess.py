@@ -201,27 +201,22 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _received(self, worker: int, timeout: float) -> Any:
         """Receive an answer of *worker*. None: there is none in time."""
-        results = self._group.results[worker]
+        answer = _get(self._group.results[worker], timeout)
+        if not isinstance(answer, _Unreadable):
+            return answer
+        error = answer.error
         try:
-            try:
-                return results.get(timeout=timeout)
-            except MemoryError as error:
-                raise_of_handler(error)
-                # The queue has the message still, and opens it once more. If this fails, too, it is
-                # gone.
-                try:
-                    return results.get(timeout=0.0)
-                except Empty:
-                    raise error from None
-        except Exception as error:
             if isinstance(error, Empty | EOFError) and not is_of_message(error):
                 if isinstance(error, EOFError):  # the worker has ended, or has not started yet
                     time.sleep(min(timeout, 0.01))
                 return None
             raise_of_handler(error)
             # The message cannot be unpickled, or not be taken now.
-            is_stop = isinstance(error, StopIteration)
-            return _Unreadable(not_an_end("the unpickling of a batch") if is_stop else error)
+            if isinstance(error, StopIteration):
+                return _Unreadable(not_an_end("the unpickling of a batch"))
+            return answer
+        finally:
+            del answer, error  # with the traceback, they would keep all this until it is collected
 
     def _mark_worker_as_unavailable(self, worker: int) -> None:
         """Note that a worker's stream has ended: it sends no more answers in this epoch."""
@@ -277,6 +272,26 @@ class _Unreadable:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+def _get(results: Any, timeout: float) -> Any:
+    """Return a worker's next answer. `_Unreadable`: there is none, or the queue raised something.
+
+    Nothing is decided here, where an interrupt would show the error that it came after.
+    """
+    try:
+        try:
+            return results.get(timeout=timeout)
+        except MemoryError as error:
+            raise_of_handler(error)
+            # The queue has the message still, and opens it once more. If this fails, too, it is
+            # gone.
+            try:
+                return results.get(timeout=0.0)
+            except Empty:
+                raise error from None
+    except Exception as error:
+        return _Unreadable(error)
 
 
 def _lost(number: int, worker: int) -> RuntimeError:
