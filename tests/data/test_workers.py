@@ -436,9 +436,18 @@ def test_a_worker_that_does_not_come_back_is_ended_by_force(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(loader_workers, "MP_STATUS_CHECK_INTERVAL", 0.3)
-    dataset = sets.Calls(sets.hang_in_the_first_batch, 20)
-    iterator = iter(DataLoader(dataset, num_workers=2, in_order=False))
+    hangs = mp.get_context("fork").Event()
+
+    def hang_in_the_first_batch(index: int) -> int:
+        if index == 0:
+            hangs.set()
+        return sets.hang_in_the_first_batch(index)
+
+    dataset = sets.Calls(hang_in_the_first_batch, 20)
+    loader = DataLoader(dataset, num_workers=2, in_order=False, multiprocessing_context="fork")
+    iterator = iter(loader)
     assert next(iterator).item() == 1
+    assert hangs.wait(waiting.HANG_S)  # else it may end before it begins
     workers = list(iterator._workers)
     del iterator
     assert workers[0].exitcode == -signal.SIGTERM

@@ -17,7 +17,8 @@ _HELLO, _FORK, _STATUS = 1, 2, 11
 _FAILED, _CLIENT = 12, 16
 
 # Stands before the manager at *path*, and writes *value* into a field of the replies of a type, but
-# for the first *skipped* ones. A line of its input ends the connections.
+# for the first *skipped* ones. A line of its input ends the connections;
+# then it says so.
 _PROXY = """
 import os, socket, struct, sys, threading
 path = sys.argv[1]
@@ -69,6 +70,7 @@ for _ in sys.stdin:
             client.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
+    print("closed", flush=True)
 """
 
 _MEMBER = """
@@ -102,6 +104,7 @@ def test_process_takes_no_client_number_that_is_none(
         assert member.line() == ("answered" if rejoins else "refused")
         if rejoins:
             proxy.say()
+            assert proxy.line() == "closed"
         assert member.finish("\n") == "refused\n"
 
 
