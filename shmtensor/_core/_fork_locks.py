@@ -34,8 +34,8 @@ _object_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 def module_lock() -> Any:
     """Make a lock that the thread that forks takes before each fork, and releases after it.
 
-    Under it nothing is waited for, and no other lock from here is taken. It is an `RLock`, since a
-    signal handler may fork under it.
+    Under it nothing is waited for, not even the start of a thread, and no other lock from here is
+    taken. It is an `RLock`, since a signal handler may fork under it.
     """
     lock = threading.RLock()
     _module_locks.append(lock)

@@ -299,6 +299,9 @@ class _Server:
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="shmtensor-store", daemon=True)
+
+    def start(self) -> None:
+        """Serve. The new thread may run finalizers first, so the caller must not hold the lock."""
         self._thread.start()
 
     def leave(self) -> None:
@@ -504,7 +507,8 @@ def _server_at(host: str, port: int, multi_tenant: bool, listen_fd: int | None) 
                     return server
         made = _Server(host, port, listen_fd)
         _servers.add(made)
-        return made
+    made.start()
+    return made
 
 
 def _close_servers_in_child() -> None:

@@ -314,6 +314,24 @@ def test_a_store_in_a_cycle_closes_its_connection(tmp_path: Path) -> None:
     gc.collect()  # a connection that is open would be a ResourceWarning, which fails
 
 
+def test_finalizers_in_a_thread_that_begins_hold_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = threading.Thread
+
+    class Begins(plain):  # type: ignore[valid-type, misc]
+        def start(self) -> None:
+            other = plain(target=before.clear)
+            other.start()
+            other.join(LIMIT_S)
+            assert not other.is_alive()
+            super().start()
+
+    before = [make("tcp", tmp_path)]
+    monkeypatch.setattr(threading, "Thread", Begins)
+    make("tcp", tmp_path).set("a", b"1")
+
+
 # --- what a signal's handler raises ------------------------------------------------------------
 
 

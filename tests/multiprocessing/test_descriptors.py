@@ -39,7 +39,7 @@ def files(pid="self"):
     return n
 
 def child(work):
-    process = context.Process(target=work)
+    process = context.Process(target=work, daemon=True)  # it ends when this program fails
     process.start()
     return process
 
@@ -141,8 +141,8 @@ for i in range(n):
     queue.put(st.full((10,), float(i)))
     if i % 1000 == 0:
         assert files() <= 80 and files(manager) <= 200, (files(), files(manager))
+end(process)  # which shows what it failed with
 assert back.get() == "received"
-end(process)
 until(lambda: files() == 0 and files(manager) == 0)
 """
 
