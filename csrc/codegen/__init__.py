@@ -66,7 +66,7 @@ def generate(
     emit_views(emitter, model)
     names = python_tables(model)
     arguments = load_arguments(spec_dir / "arguments.yaml", root, model)
-    emit_python(emitter, names, Help(arguments, nodes, loops, tables).text)
+    emit_python(emitter, model, names, Help(arguments, nodes, loops, tables).text)
     emit_stubs(emitter, names, [d.name for d in tables.dtypes])
     emit_aliases(emitter)
     emit_docs(emitter, model, tables, nodes, loops, arguments)

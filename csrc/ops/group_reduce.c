@@ -12,7 +12,7 @@
 #include "api/group.h"
 
 #include "base/scalar.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

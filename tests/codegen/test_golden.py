@@ -23,8 +23,10 @@ NAMES = (
     "impls.h",
     "kernels/binary_v3.c",
     "loops.h",
+    "operator_loops.h",
     "ops.h",
     "ops_three.c",
+    "pointwise.c",
     "python/functions.c",
     "views/three.c",
 )

@@ -5,7 +5,7 @@
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "base/dtype.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 

@@ -17,6 +17,7 @@ from codegen.emit.backward import (
     node_release,
     node_struct,
 )
+from codegen.emit.declarations import declared
 from codegen.emit.emitter import Emitter
 from codegen.expressions.functions import helper_includes
 from codegen.expressions.nodes import Node, camel_case, node_names, plan_node
@@ -346,11 +347,11 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
             continue
         head = (
             '#include "autograd/recording/recording.h"\n#include "dispatch/registry.h"\n'
-            '#include "generated/ops.h"\n#include "ops/scalar_expression.h"\n'
+            '#include "ops/scalar_expression.h"\n'
         )
         if "shmt__double_backward_" in text:
             head = f'#include "autograd/recording/double_backward.h"\n{head}'
-        head += helper_includes(text)
+        head += helper_includes(text) + declared(text, model)
         emitter.c_file(
             f"autograd/{file_stem(section)}.c",
             f"derivatives of {section}.yaml.",

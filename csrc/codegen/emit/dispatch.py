@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.emit.callers import caller, emit_ops_header
+from codegen.emit.declarations import declared
 from codegen.emit.emitter import Emitter
 from codegen.emit.implementations import (
     WITH_KEYS,
@@ -12,6 +13,7 @@ from codegen.emit.implementations import (
     emit_impls,
     expression_body,
     kernel_body,
+    pointwise_record,
     record_nothing,
 )
 from codegen.emit.operator_records import emit_operator_list, operator_record, schema_record
@@ -35,14 +37,16 @@ def _ignore(names: list[str]) -> str:
 
 
 def _pointwise(entry: OperatorEntry) -> str:
+    name = pointwise_record(entry)
     result = f"SHMT_{entry.result.upper()}" if entry.result else "SHMT_DTYPE_NONE"
     exact = "  .exact_out = true,\n" if "exact_out" in entry.tags else ""
     return (
-        f"static const shmt__pointwise pointwise_{entry.schema.ident} = {{\n"
+        f"extern const shmt__pointwise {name};\n"
+        f"const shmt__pointwise {name} = {{\n"
         f"  .name = {c_string(entry.schema.name)},\n"
         f"  .row = SHMT_LOOP_{entry.loop},\n"
         f"  .promote = SHMT_PROMOTE_{entry.promote.upper()},\n"
-        f"  .result = {result},\n{exact}}};\n\n"
+        f"  .result = {result},\n{exact}}};\n"
     )
 
 
@@ -168,13 +172,25 @@ def _decomposition(op: Operator, model: Model) -> str:
 
 
 def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
-    """Write ops.h, impls.h, ops_<section>.c and operators.c."""
+    """Write ops.h, impls.h, pointwise.c, ops_<section>.c and operators.c."""
     emit_ops_header(emitter, model)
     emit_impls(emitter, model)
+    _emit_pointwise(emitter, model)
     order = [k.name for k in tables.keys]
     for section in model.sections:
         _emit_section(emitter, model, section, order)
     emit_operator_list(emitter, model)
+
+
+def _emit_pointwise(emitter: Emitter, model: Model) -> None:
+    """Write pointwise.c; apart, as each new loop moves the rows of those behind it."""
+    emitter.c_file(
+        "pointwise.c",
+        "the loops of operators that are a single one.",
+        "csrc/spec/ops",
+        '#include "generated/operator_loops.h"\n#include "ops/pointwise/pointwise.h"\n\n'
+        + "\n".join(_pointwise(entry) for entry in model.entries if entry.kernel),
+    )
 
 
 def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
@@ -184,12 +200,9 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         '#include "autograd/vmap/random.h"\n'
         '#include "autograd/vmap/rules.h"\n'
         '#include "base/dtype.h"\n'
-        '#include "dispatch/operator.h"\n'
         '#include "dispatch/registry.h"\n'
         '#include "dispatch/trace.h"\n'
         '#include "generated/impls.h"\n'
-        '#include "generated/loops.h"\n'
-        '#include "generated/ops.h"\n'
         '#include "generated/signatures.h"\n'
         '#include "ops/outputs.h"\n'
         '#include "ops/pointwise/conj_neg_views.h"\n'
@@ -213,12 +226,12 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         text += f"\n/* --- {op.schema.full_name} --- */\n\n"
         text += "".join(f"{extern};\n" for extern in rows.externs)
         if op.entry.kernel and not op.derived:
-            text += _pointwise(op.entry)
+            text += f"extern const shmt__pointwise {pointwise_record(op.entry)};\n\n"
         text += rows.code + _decomposition(op, model)
         text += f"{schema_record(op)}\n{operator_record(op, rows.kernels, order)}\n{caller(op)}"
     emitter.c_file(
         f"ops_{file_stem(section)}.c",
         f"the operators of {section}.yaml.",
         spec_file(section),
-        head + helper_includes(text) + text,
+        head + helper_includes(text) + declared(text, model) + text,
     )

@@ -77,7 +77,7 @@ def emit_foreach(emitter: Emitter, rows: tuple[Row, ...], loops: Loops) -> None:
     """Write ``generated/foreach.h``."""
     known = set(loops.loops)
     text = (
-        '#include "generated/loops.h"\n\n'
+        '#include "generated/operator_loops.h"\n\n'
         "typedef struct shmt__foreach_row {\n"
         "  const char* name;\n"
         "  const char* takes;\n"

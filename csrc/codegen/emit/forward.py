@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from codegen.emit.declarations import declared
 from codegen.emit.emitter import Emitter
 from codegen.expressions.blocks import parse_block, run_block
 from codegen.expressions.conversions import as_type
@@ -199,6 +200,6 @@ def emit_forward(emitter: Emitter, model: Model) -> None:
             f"forward/{file_stem(section)}.c",
             f"how tangents follow through {section}.yaml.",
             spec_file(section),
-            '#include "autograd/forward/jvp.h"\n#include "generated/ops.h"\n'
-            f'#include "ops/scalar_expression.h"\n{helper_includes(text)}{text}',
+            '#include "autograd/forward/jvp.h"\n#include "ops/scalar_expression.h"\n'
+            f"{helper_includes(text)}{declared(text, model)}{text}",
         )

@@ -152,11 +152,16 @@ def _unless_same_dtype(call: str, op: Operator) -> str:
     return f"  if ({c_name(out)}->dtype != {c_name(own)}->dtype) {{\n{inner}  }}\n"
 
 
+def pointwise_record(entry: OperatorEntry) -> str:
+    """The C record of an entry that is a single loop, in pointwise.c."""
+    return f"shmt__pointwise_of_{entry.schema.ident}"
+
+
 def kernel_body(op: Operator, model: Model, function: str, *, is_loop: bool = False) -> str:
     """The body of a kernel by a C function of the implementer's; *is_loop*: that of ``kernel``."""
     entry = op.entry
     if op.form == "functional" or not op.derived or entry.is_structured:
-        first = [f"&pointwise_{entry.schema.ident}"] if is_loop else []
+        first = [f"&{pointwise_record(entry)}"] if is_loop else []
         kept = "" if is_loop or not op.derived else _keep_inputs(op)
         call = f"{function}({_inner_arguments(entry)})"
         return kept + _unless_same_dtype(call, op) + _preset_call(function, entry, op, first)

@@ -15,7 +15,8 @@ from codegen.spec.model import Model
 from codegen.spec.tables import Dtype, Tables
 
 LEVELS = ("base", "v3", "v4")
-SPEC = "csrc/spec/loops.yaml and csrc/spec/ops"
+OWN_SPEC = "csrc/spec/loops.yaml"
+SPEC = f"{OWN_SPEC} and csrc/spec/ops"
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class Loops:
-    """All templates and rows."""
+    """All templates and rows; the first rows are those of loops.yaml."""
 
     templates: dict[str, Template]
     loops: dict[str, Loop]
+    n_own: int  # rows of loops.yaml
 
 
 def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
@@ -106,6 +108,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
             rows = [f"{row_name}_{d}" for d in dtypes]
         for row in rows:
             _add(loops, Loop(row, str(entry.text("template")), dtypes, entry.where))
+    n_own = len(loops)
     for op_entry in model.entries:
         if op_entry.kernel:
             loop = Loop(op_entry.loop, op_entry.template, op_entry.dtypes, op_entry.where)
@@ -116,7 +119,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
                 loop.where, f"template '{loop.template}' has no row in csrc/spec/loops.yaml"
             )
     used = {loop.template for loop in loops.values()}
-    return Loops({k: v for k, v in declared.items() if k in used}, loops)
+    return Loops({k: v for k, v in declared.items() if k in used}, loops, n_own)
 
 
 def _add(loops: dict[str, Loop], loop: Loop) -> None:
@@ -211,7 +214,7 @@ def template_dtypes(template: Template, loops: Loops, tables: Tables) -> list[Dt
 
 
 def emit_kernels(emitter: Emitter, loops: Loops, tables: Tables) -> None:
-    """Write loops.h, loops.c and kernels/[light/]<template>[_<part>]_<level>.c."""
+    """Write loops.h, operator_loops.h, loops.c, kernels/[light/]<template>[_<part>]_<level>.c."""
     _emit_tables(emitter, loops, tables)
     for template in loops.templates.values():
         dtypes = template_dtypes(template, loops, tables)
@@ -245,17 +248,16 @@ def _emit_file(
 
 
 def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
-    names = list(loops.loops)
-    rows = "".join(f"  SHMT_LOOP_{name} = {i},\n" for i, name in enumerate(names))
-    rows += f"  SHMT_N_LOOPS = {len(names)},\n"
+    rows = [f"  SHMT_LOOP_{name} = {i},\n" for i, name in enumerate(loops.loops)]
+    own = f"enum {{\n{''.join(rows[: loops.n_own])}}};\n\n" if loops.n_own else ""
     header = (
         '#include "iter/iter.h"\n\n'
-        f"enum {{\n{rows}}};\n\n"
+        f"{own}"
         "/* shmt__loops[SHMT_LOOP_add][dtype]: the loop for this CPU; NULL where there is none.\n"
         " * Set once when the library is loaded. */\n"
         "extern const shmt__loop (*shmt__loops)[SHMT_N_DTYPES];\n"
         "/* Does an element cost far more than reading it? */\n"
-        "extern const bool shmt__loop_is_costly[SHMT_N_LOOPS + 1];\n\n"
+        "extern const bool shmt__loop_is_costly[]; /* by row */\n\n"
         "enum { SHMT_CPU_BASE = 0, SHMT_CPU_V3 = 1, SHMT_CPU_V4 = 2 };\n"
         "/* The level the loops were chosen for, SHMT_CPU_...: what the CPU has, lowered by\n"
         " * SHMTENSOR_CPU_CAPABILITY. */\n"
@@ -263,8 +265,15 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         '/* "base", "v3" or "v4". */\n'
         "const char* shmt__cpu_level_name(void);"
     )
-    emitter.c_file("loops.h", "the loops of all operators.", SPEC, header)
-    source = '#include "generated/loops.h"\n\n#include <stddef.h>\n\n'
+    emitter.c_file("loops.h", "the loops that code names.", OWN_SPEC, header)
+    rows.append(f"  SHMT_N_LOOPS = {len(rows)},\n")
+    emitter.c_file(
+        "operator_loops.h",
+        "loops.h, and the loops that are operators.",
+        SPEC,
+        f'#include "generated/loops.h"\n\nenum {{\n{"".join(rows[loops.n_own :])}}};',
+    )
+    source = '#include "generated/operator_loops.h"\n\n#include <stddef.h>\n\n'
     source += '#include "generated/options.h"\n\n'
     source += "#define DECLARE(loop) \\\n"
     source += (

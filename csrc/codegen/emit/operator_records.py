@@ -109,7 +109,7 @@ def operator_record(op: Operator, own: dict[str, str], order: list[str]) -> str:
         text += "  .follows_tangents = true,\n"
     if jvp:
         text += f"  .jvp = &{jvp},\n"
-    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n"
+    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n"
     return f"{text}{_batching(op)}}};\n"
 
 

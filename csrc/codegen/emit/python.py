@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from codegen.emit.declarations import declared
 from codegen.emit.emitter import Emitter
 from codegen.spec.c_types import c_string, default_expression
 from codegen.spec.model import Model, Operator, OperatorEntry
@@ -271,11 +272,15 @@ def _record(prefix: str, name: PythonName) -> str:
 
 
 def _table(
-    prefix: str, symbol: str, names: list[PythonName], doc_text: Callable[[PythonName], str]
+    model: Model,
+    prefix: str,
+    symbol: str,
+    names: list[PythonName],
+    doc_text: Callable[[PythonName], str],
 ) -> str:
-    text = '#include "python/call/call.h"\n\n#include "generated/ops.h"\n\n'
-    text += "".join(f"extern shmt__py_warning {name};\n" for name in _warned(names))
-    text += "".join(_record(prefix, name) for name in names)
+    text = "".join(_record(prefix, name) for name in names)
+    warnings = "".join(f"extern shmt__py_warning {name};\n" for name in _warned(names))
+    text = f'#include "python/call/call.h"\n{declared(text, model)}{warnings}{text}'
     text += f"PyMethodDef {symbol}[] = {{\n"
     for name in names:
         text += (
@@ -286,7 +291,10 @@ def _table(
 
 
 def emit_python(
-    emitter: Emitter, tables: PythonTables, doc_text: Callable[[PythonName], str]
+    emitter: Emitter,
+    model: Model,
+    tables: PythonTables,
+    doc_text: Callable[[PythonName], str],
 ) -> None:
     """Write python/functions.c, methods.c and nn.c, and warnings.c."""
     emitter.c_file("python/warnings.c", "what Python is warned of once.", SPEC, _warnings(tables))
@@ -299,5 +307,5 @@ def emit_python(
             f"python/{stem}.c",
             f"{stem} that Python sees.",
             SPEC,
-            _table(stem, symbol, names, doc_text),
+            _table(model, stem, symbol, names, doc_text),
         )

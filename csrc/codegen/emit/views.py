@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.emit.declarations import declared
 from codegen.emit.emitter import Emitter
 from codegen.spec.autograd_kinds import has_view_kernel
 from codegen.spec.c_types import c_name, call_arguments, parameters, result_names
@@ -87,13 +88,11 @@ def emit_views(emitter: Emitter, model: Model) -> None:
         ]
         if not ops:
             continue
-        text = (
-            '#include "autograd/meta.h"\n#include "dispatch/registry.h"\n'
-            '#include "generated/ops.h"\n\n' + "\n".join(_kernel(op) for op in ops)
-        )
+        text = "\n".join(_kernel(op) for op in ops)
+        head = '#include "autograd/meta.h"\n#include "dispatch/registry.h"\n'
         emitter.c_file(
             f"views/{file_stem(section)}.c",
             f"views and version counters of {section}.yaml.",
             spec_file(section),
-            text,
+            head + declared(text, model) + text,
         )

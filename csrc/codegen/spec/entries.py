@@ -380,20 +380,19 @@ def load_model(spec: Path, root: Path, tables: Tables) -> Model:
     _name_nodes(spec / "nodes.yaml", root, entries)
     operators: list[Operator] = []
     by_name: dict[str, Operator] = {}
-    idents: dict[str, Operator] = {}
+    by_ident: dict[str, Operator] = {}
     by_base: dict[str, list[Operator]] = {}
     for entry in entries:
         for op in _derive(entry):
-            first = by_name.get(op.schema.full_name) or idents.get(op.ident)
+            first = by_name.get(op.schema.full_name) or by_ident.get(op.ident)
             if first is not None:
                 raise SpecError(
                     entry.where,
                     f"'{op.schema.full_name}' is defined twice (first at {first.entry.where})",
                 )
-            op.id = len(operators)
             operators.append(op)
             entry.operators.append(op)
-            by_name[op.schema.full_name] = idents[op.ident] = op
+            by_name[op.schema.full_name] = by_ident[op.ident] = op
             by_base.setdefault(op.schema.name, []).append(op)
     dtypes = tuple(dtype.name for dtype in tables.dtypes)
-    return Model(entries, operators, by_name, by_base, dtypes)
+    return Model(entries, operators, by_name, by_ident, by_base, dtypes)

@@ -112,14 +112,12 @@ class Operator:
         entry: Where it comes from.
         form: ``functional``, ``inplace`` or ``out``.
         derived: The form was made from the entry's functional schema.
-        id: Its position in the generated array.
     """
 
     schema: Schema
     entry: OperatorEntry
     form: str
     derived: bool
-    id: int = -1
 
     @property
     def ident(self) -> str:
@@ -187,6 +185,7 @@ class Model:
     entries: list[OperatorEntry]
     operators: list[Operator]
     by_name: dict[str, Operator]
+    by_ident: dict[str, Operator]
     by_base: dict[str, list[Operator]]
     dtypes: tuple[str, ...]
     problems: list[SpecError] = field(default_factory=list)

@@ -7,7 +7,7 @@
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
 #include "ops/conv/algorithm.h"

@@ -3,7 +3,7 @@
 
 #include "base/overflow.h"
 #include "base/scalar.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 
 #include <math.h>
 

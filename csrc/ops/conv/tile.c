@@ -3,7 +3,7 @@
 
 #include "base/scalar.h"
 #include "base/sizes.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "iter/copy/copy.h"
 #include "iter/copy/move.h"
 

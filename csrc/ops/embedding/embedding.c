@@ -5,7 +5,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"

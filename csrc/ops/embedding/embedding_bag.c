@@ -7,7 +7,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
 #include "ops/check.h"

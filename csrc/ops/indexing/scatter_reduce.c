@@ -1,7 +1,7 @@
 /* ops/indexing/scatter_reduce.c -- scatter_reduce and index_reduce. */
 #include "base/scalar.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"

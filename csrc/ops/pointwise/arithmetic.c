@@ -3,7 +3,7 @@
 #include "base/dtype.h"
 #include "base/promote.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"

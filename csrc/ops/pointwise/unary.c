@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "ops/check.h"
 #include "ops/scalar_expression.h"

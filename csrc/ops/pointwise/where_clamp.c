@@ -4,7 +4,7 @@
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"

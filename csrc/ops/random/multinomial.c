@@ -1,7 +1,7 @@
 /* ops/random/multinomial.c -- multinomial. */
 #include "base/overflow.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
+#include "generated/operator_loops.h"
 #include "iter/blocks.h"
 #include "ops/check.h"
 #include "ops/random/generator.h"
