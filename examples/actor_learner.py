@@ -31,6 +31,7 @@ from common.models import library
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -181,6 +182,7 @@ def train(
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train, write, and say what came out."""
+    check_resume(options)
     result = train("shmtensor", options, folder)
     table, model = folder / "curve.csv", folder / "model.safetensors"
     result.write_csv(table)

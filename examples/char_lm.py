@@ -30,6 +30,7 @@ from common.models import library
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -183,6 +184,7 @@ def sample(model: Any, options: argparse.Namespace) -> str:
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Read, train, write, and say what came out."""
+    check_resume(options)
     rows = read(options)
     print(
         f"{rows.train.size} characters of source to train on; {options.model} of width "

@@ -35,6 +35,7 @@ from common.processes import Team
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -223,20 +224,23 @@ def checkpoint(name: str, options: argparse.Namespace, folder: Path) -> Any:
     try:
         state = library(name).core.load(path, weights_only=True)
         made = state["made"]
-    except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of this program: {error}") from error
+    except Exception as error:  # whatever the file is, it is nothing to go on with
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(f"{path} is not a checkpoint of this program: {first_line}") from error
     if made != facts(options):
         raise ValueError(f"{path} was made with {made}, this run has {facts(options)}")
     return state
 
 
-def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path | None) -> Outcome:
-    """Start the ranks, and again when one dies; returns when they have finished."""
+def train(
+    name: str, options: argparse.Namespace, data: Dataset, folder: Path | None, state: Any = None
+) -> Outcome:
+    """Start the ranks, and again when one dies; returns when they have finished.
+
+    *state* is that of a checkpoint, if a run goes on.
+    """
     context = library(name).multiprocessing.get_context(options.start_method)
     outcome = Outcome()
-    state = checkpoint(name, options, folder) if folder and options.resume else None
-    if options.resume and state is None:
-        raise ValueError(f"{folder} has no checkpoint.pt to resume from")
     for attempt in range(MOST_RESTARTS + 1):
         lost = attend(name, options, data, folder, state, context, outcome)
         if not lost:
@@ -339,6 +343,8 @@ def print_summary(outcome: Outcome) -> None:
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train, write, and say what came out."""
+    check_resume(options)
+    state = checkpoint("shmtensor", options, folder) if options.resume else None
     data = load(options.data, options.seed)
     if options.batch > len(data.train_y):
         raise ValueError(f"--batch {options.batch} of {len(data.train_y)} examples")
@@ -347,7 +353,7 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         f"{data.n_classes} classes; {options.model}, batches of {options.batch} for "
         f"{options.workers} ranks ({options.start_method})"
     )
-    outcome = train("shmtensor", options, data, folder)
+    outcome = train("shmtensor", options, data, folder, state)
     table = folder / "curve.csv"
     write_csv(outcome.points, table)
     curves = {"": curve(outcome.points)}

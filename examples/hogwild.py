@@ -29,6 +29,7 @@ from common.models import build, library
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -122,6 +123,7 @@ def write_files(options: argparse.Namespace, folder: Path, result: hogwild.Resul
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train, write, and say what came out."""
+    check_resume(options)
     data = load(options.data, options.seed)
     print(
         f"{data.name}: {len(data.train_y)} examples to train on, {len(data.test_y)} held out, "

@@ -42,6 +42,7 @@ from common.models import library
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -245,6 +246,7 @@ def train(
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train in each way that is asked for, write, and say what came out."""
+    check_resume(options)
     data = read(options)
     print(f"{data.name}: {len(data.train[0])} to train on, {len(data.test[0])} held out")
     arguments = run_arguments(options, None if options.speed_up else folder)

@@ -245,21 +245,24 @@ def ask(name: str, rank: int) -> None:
     Client(name, rank).run()
 
 
-class Publisher:
-    """Publishes one version after the other, at even distances of the run's time.
+def free_service(name: str) -> Service:
+    """Start the service, if need be.
 
     Raises:
-        ValueError: Another program publishes in this service.
+        ValueError: Another program publishes in it.
     """
+    service = Service(name, start=True)
+    entry = service.list().get(NAME)
+    if entry is not None:
+        raise ValueError(f"the service {name!r} is in use: process {entry.pid} publishes in it")
+    return service
 
-    def __init__(self, options: argparse.Namespace, versions: list[dict[str, Any]]) -> None:
-        self._service = Service(options.service, start=True)
-        entry = self._service.list().get(NAME)
-        if entry is not None:
-            raise ValueError(
-                f"the service {options.service!r} is in use: process {entry.pid} publishes in it"
-            )
-        self._versions, self._seconds = versions, options.seconds
+
+class Publisher:
+    """Publishes one version after the other, at even distances of the run's time."""
+
+    def __init__(self, service: Service, seconds: float, versions: list[dict[str, Any]]) -> None:
+        self._service, self._seconds, self._versions = service, seconds, versions
         self._published = -1
         self.swaps: dict[float, str] = {}
 
@@ -336,14 +339,16 @@ def measure(
 ) -> tuple[Log, Publisher, list[dict[str, Any]], tuple[Any, ...]]:
     """Serve and ask; returns what was measured, the swaps, the versions and what is asked."""
     settings = {"width": options.width, "seed": options.seed}
-    log = Log()
+    log, state = Log(), None
     if options.resume:
         state = checkpoints.read(folder, "inference_server", settings)
+    service = free_service(options.service)
+    if state is None:
+        versions = train_versions(options, data)
+    else:
         versions = state.pop("versions")
         log.load_state(state)
-    else:
-        versions = train_versions(options, data)
-    publisher = Publisher(options, versions)
+    publisher = Publisher(service, options.seconds, versions)
     arrays = data.test_x, data.test_y, answers_of(versions, options, data.test_x)
     saved_at = float("-inf")
 
@@ -359,7 +364,7 @@ def measure(
         return publisher.publish_due(seconds)
 
     print(tick(log.seconds))
-    nbytes = Service(options.service).info(NAME).nbytes
+    nbytes = service.info(NAME).nbytes
     print(f"the model's {nbytes / 1e3:.0f} KB are in shared memory once for all workers")
     context = multiprocessing.get_context(options.start_method)
     office = Office(options, arrays)

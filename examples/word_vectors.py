@@ -34,6 +34,7 @@ from common.models import library
 from common.program import (
     above_zero,
     add_run_options,
+    check_resume,
     draw,
     meet,
     positive,
@@ -165,6 +166,7 @@ def nearest(words: list[str], vectors: Any, word: str, n: int = 6) -> list[str]:
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Read, train, write, and say what came out."""
+    check_resume(options)
     pairs = read(options)
     print(
         f"{len(pairs.words)} words, {len(pairs.train[0])} pairs to train on, "

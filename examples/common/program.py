@@ -24,6 +24,7 @@ __all__ = [
     "BelowGoalError",
     "above_zero",
     "add_run_options",
+    "check_resume",
     "draw",
     "is_installed",
     "meet",
@@ -87,14 +88,18 @@ def results_folder(options: argparse.Namespace, name: str) -> Path:
     return given or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
-    """What the options say to `hogwild.run` of how to run; without a folder nothing is saved.
+def check_resume(options: argparse.Namespace) -> None:
+    """See, before anything is read or trained, that there is a run to go on with.
 
     Raises:
-        FileNotFoundError: The run that is to go on has no checkpoint.
+        FileNotFoundError: It has no checkpoint.
     """
     if options.resume and not (options.resume / "checkpoint.pt").is_file():
         raise FileNotFoundError(f"{options.resume} has no checkpoint.pt to resume from")
+
+
+def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
+    """What the options say to `hogwild.run` of how to run; without a folder nothing is saved."""
     return {
         "seconds": options.seconds,
         "folder": folder,

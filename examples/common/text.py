@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import re
 import sysconfig
 import warnings
@@ -74,7 +75,7 @@ def prose(files: Iterable[Path]) -> Iterator[str]:
                 tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             continue
-        for node in ast.walk(tree):
+        for node in _statements(tree):
             if isinstance(node, _DOCUMENTED):
                 found = ast.get_docstring(node, clean=False)
                 if found:
@@ -82,6 +83,15 @@ def prose(files: Iterable[Path]) -> Iterator[str]:
         comments = "\n".join(_COMMENT.findall(text))
         if comments:
             yield comments
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """As `ast.walk`, without expressions: they are most of a tree, and define nothing."""
+    found: collections.deque[ast.AST] = collections.deque([tree])
+    while found:
+        node = found.popleft()
+        found.extend(n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.expr))
+        yield node
 
 
 def help_topics() -> Iterator[str]:
