@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -132,20 +134,57 @@ def finished(run: Run, status: int = 0) -> str:
     return text
 
 
-def refused(program: Path, folder: Path, *arguments: str) -> str:
-    """What an example, run in *folder*, says when it refuses its arguments."""
+def to_its_end(program: Path, out: Path, *arguments: str) -> str:
+    """What an example printed, in a run of its own that ended well and left nothing."""
+    run = Run(program.name, out, *arguments)
+    try:
+        return finished(run)
+    finally:
+        run.close()
+
+
+# To start Python and to import what a program needs takes longer than to refuse its arguments.
+_REFUSALS = """
+import contextlib, importlib, io, json, sys
+from pathlib import Path
+
+program, results = Path(sys.argv[1]), []
+sys.path.insert(0, str(program.parent))
+main = importlib.import_module(program.stem).main
+for arguments in json.load(sys.stdin):
+    sys.argv = [str(program), *arguments]
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            status = main()
+        except SystemExit as end:
+            status = end.code
+    results.append([status, errors.getvalue()])
+print(json.dumps(results))
+"""
+
+
+def refusals(program: Path, folder: Path, *lines: Sequence[str]) -> list[str]:
+    """What an example, run in *folder*, says of each command line that it refuses.
+
+    All are given to its `main` in one process.
+    """
     result = subprocess.run(
-        [sys.executable, str(program), "--plain", *arguments],
+        [sys.executable, "-c", _REFUSALS, str(program)],
+        input=json.dumps([["--plain", *line] for line in lines]),
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
     )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
+    said = json.loads(result.stdout)
+    assert [(line, status) for line, (status, _) in zip(lines, said, strict=True)] == [
+        (line, 2) for line in lines
+    ], said
+    return [errors for _, errors in said]
 
 
-def error_line(program: Path, folder: Path, *arguments: str) -> str:
-    """The last line of it, behind the usage."""
-    return refused(program, folder, *arguments).splitlines()[-1]
+def error_lines(program: Path, folder: Path, *lines: Sequence[str]) -> list[str]:
+    """The last line of each, behind the usage."""
+    return [errors.splitlines()[-1] for errors in refusals(program, folder, *lines)]

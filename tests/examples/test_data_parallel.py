@@ -6,12 +6,10 @@ import csv
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, error_lines
 
 import shmtensor
 
@@ -33,19 +31,25 @@ def steps_of(path: Path) -> list[int]:
         return [int(row["steps"]) for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(("workers", "method"), [("2", "fork"), ("1", "fork"), ("2", "spawn")])
+@pytest.mark.parametrize(
+    ("workers", "method", "epochs"), [("2", "fork", 60), ("1", "fork", 6), ("2", "spawn", 6)]
+)
 def test_ranks_take_the_steps_of_one_process(
-    started: list[Run], tmp_path: Path, workers: str, method: str
+    started: list[Run], tmp_path: Path, workers: str, method: str, epochs: int
 ) -> None:
     out = tmp_path / "run"
     options = ("--workers", workers, "--start-method", method)
-    run = start(started, out, "--quick", "--check", *options)
+    learns = epochs == 60
+    length = ("--quick", "--check") if learns else ("--epochs", str(epochs))
+    run = start(started, out, *length, *options)
     text = run.finish()
     assert run.process.returncode == 0, text
-    assert "reached: difference of gradients" in text and "reached: held-out accuracy" in text
+    assert "reached: difference of gradients" in text
+    assert "reached: held-out accuracy" in text or not learns
     assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
-    assert steps_of(out / "curve.csv")[-1] == 1320
-    assert shmtensor.load(out / "checkpoint.pt")["step"] == 1320
+    n_steps = epochs * (1438 // 64)
+    assert steps_of(out / "curve.csv")[-1] == n_steps
+    assert shmtensor.load(out / "checkpoint.pt")["step"] == n_steps
     assert {p.name for p in out.iterdir()} == {"checkpoint.pt", "curve.csv", "curve.png"}
     assert run.nothing_is_left()
 
@@ -93,31 +97,20 @@ def test_a_run_goes_on_after_everything_was_killed(started: list[Run], tmp_path:
     assert again.nothing_is_left()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--batch", "65"], "--batch 65 cannot be shared by --workers 2"),
-        (["--momentum", "1"], "--momentum"),
-        (["--data", "absent"], "no such file"),
-        (["--batch", "100000"], "--batch 100000 of 1438 examples"),
-        (["--resume", "absent"], "has no checkpoint.pt"),
-        (["--resume", "damaged"], "is not a checkpoint of this program"),
-        (["--resume", "other"], "was made with --model cnn"),
-    ],
-)
-def test_bad_input_is_one_line(tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
     for name in ("damaged", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "damaged" / "checkpoint.pt").write_bytes(b"no checkpoint")
     other = {"step": 1, "made": "--model cnn --batch 64 --data None"}
     shmtensor.save(other, tmp_path / "other" / "checkpoint.pt")
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2, result.stderr
-    assert text in result.stderr
-    assert "Traceback" not in result.stderr
+    cases = {
+        ("--batch", "65"): "--batch 65 cannot be shared by --workers 2",
+        ("--momentum", "1"): "--momentum",
+        ("--data", "absent"): "no such file",
+        ("--batch", "100000"): "--batch 100000 of 1438 examples",
+        ("--resume", "absent"): "has no checkpoint.pt",
+        ("--resume", "damaged"): "is not a checkpoint of this program",
+        ("--resume", "other"): "was made with --model cnn",
+    }
+    for line, text in zip(error_lines(PROGRAM, tmp_path, *cases), cases.values(), strict=True):
+        assert text in line

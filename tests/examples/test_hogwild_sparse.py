@@ -9,11 +9,12 @@ import importlib.util
 import os
 import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 import waiting
-from programs import EXAMPLES, finished, refused
+from programs import EXAMPLES, finished, refusals, to_its_end
 
 PROGRAM = EXAMPLES / "hogwild_sparse.py"
 FOREVER = ("--epochs", "100000")
@@ -28,17 +29,28 @@ def quality(text: str, metric: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), (*RATINGS, "--start-method", "spawn")], ids=["logistic", "factorisation"]
-)
-def test_the_stated_quality_is_reached(start, tmp_path, arguments):
-    text = finished(start(*arguments, "--quick", "--check"))
-    metric = "error" if arguments else "accuracy"
-    with open(tmp_path / "run" / "curve.csv") as file:
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a quick run of logistic regression printed, and its folder."""
+    out = tmp_path_factory.mktemp("classified") / "run"
+    return to_its_end(PROGRAM, out, "--quick", "--check"), out
+
+
+def test_the_stated_accuracy_is_reached(classified):
+    check_files(*classified, "accuracy")
+
+
+def test_the_stated_error_is_reached(start, tmp_path):
+    text = finished(start(*RATINGS, "--start-method", "spawn", "--quick", "--check"))
+    check_files(text, tmp_path / "run", "error")
+
+
+def check_files(text: str, out: Path, metric: str) -> None:
+    with open(out / "curve.csv") as file:
         rows = list(csv.DictReader(file))
     assert float(rows[-1][metric]) == pytest.approx(quality(text, metric), abs=1e-3)
     if importlib.util.find_spec("matplotlib"):
-        assert (tmp_path / "run" / "curve.png").read_bytes()[:4] == b"\x89PNG"
+        assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_speed_up_has_the_same_quality_three_times(start):
@@ -100,44 +112,43 @@ def test_ratings_are_read_from_csv(start, tmp_path):
     assert quality(text, "error") < 0.3
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (None, "No such file"),
-        ("1,2\n3,4\n", "row 2 is not user,item,rating: ['3', '4']"),
-        ("user,item,rating\n1,2,3\n", "at least 10 ratings are needed, got 1"),
-        ("1,2,nan\n" * 20, "not finite"),
-    ],
-)
-def test_bad_data_is_one_line(tmp_path, content, text):
-    path = tmp_path / "ratings.csv"
-    if content is not None:
-        path.write_text(content)
-    out = tmp_path / "run"
-    errors = refused(PROGRAM, tmp_path, *RATINGS, "--data", str(path), "--out", str(out))
-    assert text in errors and errors.startswith("hogwild_sparse: ") and errors.count("\n") == 1
-    assert not out.exists()
+def test_bad_data_is_one_line(tmp_path):
+    contents = {
+        "columns.csv": "1,2\n3,4\n",
+        "few.csv": "user,item,rating\n1,2,3\n",
+        "nan.csv": "1,2,nan\n" * 20,
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    texts = {
+        "absent.csv": "No such file",
+        "columns.csv": "row 2 is not user,item,rating: ['3', '4']",
+        "few.csv": "at least 10 ratings are needed, got 1",
+        "nan.csv": "not finite",
+    }
+    lines = [(*RATINGS, "--data", name, "--out", "run") for name in texts]
+    for errors, text in zip(refusals(PROGRAM, tmp_path, *lines), texts.values(), strict=True):
+        assert text in errors and errors.startswith("hogwild_sparse: ") and errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_of_another_run_is_refused(start, tmp_path):
-    finished(start("--epochs", "1"))
-    for arguments in ((*RATINGS,), ("--batch", "7"), ("--workers", "1")):
-        errors = refused(PROGRAM, tmp_path, *arguments, "--resume", str(tmp_path / "run"))
+def test_a_checkpoint_of_another_run_is_refused(classified, tmp_path):
+    others = (RATINGS, ("--batch", "7"), ("--workers", "1"))
+    lines = [(*other, "--resume", str(classified[1])) for other in others]
+    *others_said, none_said = refusals(PROGRAM, tmp_path, *lines, ("--resume", "none"))
+    for errors in others_said:
         assert "is of a" in errors and errors.count("\n") == 1
-
-
-def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path):
-    errors = refused(PROGRAM, tmp_path, "--resume", str(tmp_path / "none"))
-    assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
-    assert not (tmp_path / "none" / "curve.csv").exists()
+    assert "none has no checkpoint.pt to resume from" in none_said and none_said.count("\n") == 1
+    assert not (tmp_path / "none").exists()
 
 
 def test_bad_options_are_refused(tmp_path):
-    for arguments, text in (
-        (["--workers", "0"], "--workers"),
-        (["--lr", "-1"], "--lr"),
-        (["--data", "x.csv"], "--data is for --task factorisation"),
-        (["--locked", "--speed-up"], "not allowed with"),
-        (["--speed-up", "--resume", "x"], "--speed-up makes three"),
-    ):
-        assert text in refused(PROGRAM, tmp_path, *arguments)
+    cases = {
+        ("--workers", "0"): "--workers",
+        ("--lr", "-1"): "--lr",
+        ("--data", "x.csv"): "--data is for --task factorisation",
+        ("--locked", "--speed-up"): "not allowed with",
+        ("--speed-up", "--resume", "x"): "--speed-up makes three",
+    }
+    for errors, text in zip(refusals(PROGRAM, tmp_path, *cases), cases.values(), strict=True):
+        assert text in errors

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run, error_line, finished
+from programs import EXAMPLES, Run, error_lines, finished
 
 PROGRAM = EXAMPLES / "image_pipeline.py"
 N_TRAIN = 1438
@@ -65,7 +65,7 @@ def test_a_cnn_learns_from_what_the_workers_decode(started, tmp_path, output, me
 
 
 def test_the_rest_of_an_epoch_comes_from_new_workers(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", "12")
+    run = start(started, tmp_path / "run", "--epochs", "6")
     pids = run.worker_pids()
     run.wait_for("epoch [1-9]")
     os.kill(pids[0], signal.SIGKILL)
@@ -74,7 +74,7 @@ def test_the_rest_of_an_epoch_comes_from_new_workers(started, tmp_path):
     assert not set(new) & set(pids)
     text = finished(run)
     assert re.search(rf"DataLoader worker.*{pids[0]}.*exited unexpectedly.*new ones continue", text)
-    assert batches_in(text) == 12 * -(-N_TRAIN // 32)
+    assert batches_in(text) == 6 * -(-N_TRAIN // 32)
 
 
 def test_all_ends_with_a_killed_parent(started, tmp_path):
@@ -118,7 +118,7 @@ def test_a_run_of_torch_goes_on_with_shmtensor_and_not_with_other_settings(start
     out = tmp_path / "run"
     first = finished(start(started, out, "--output", "torch", "--epochs", "2"))
     assert batches_in(first) == 90
-    line = error_line(PROGRAM, tmp_path, "--resume", str(out), "--size", "16")
+    (line,) = error_lines(PROGRAM, tmp_path, ("--resume", str(out), "--size", "16"))
     assert "is of a run with size 24, this one has 16" in line
     text = finished(start(started, out, "--epochs", "3", folder="--resume"))
     assert batches_in(text) == 135
@@ -129,14 +129,15 @@ def test_bad_input_is_one_line(tmp_path, png):
     damaged = tmp_path / "damaged" / "a"
     damaged.mkdir(parents=True)
     (damaged / "0.png").write_bytes(png.encode(np.zeros((4, 4), np.uint8))[:40])
-    for arguments, text in (
-        (("--size", "2"), "--size must be at least 4, got 2"),
-        (("--data", "nowhere"), "nowhere: no such folder"),
-        (("--data", "empty"), "found 0 files in 0 folders"),
-        (("--data", "damaged"), "0.png"),
-        (("--batch", "0"), "--batch"),
-    ):
-        assert text in error_line(PROGRAM, tmp_path, *arguments)
+    cases = {
+        ("--size", "2"): "--size must be at least 4, got 2",
+        ("--data", "nowhere"): "nowhere: no such folder",
+        ("--data", "empty"): "found 0 files in 0 folders",
+        ("--data", "damaged"): "0.png",
+        ("--batch", "0"): "--batch",
+    }
+    for line, text in zip(error_lines(PROGRAM, tmp_path, *cases), cases.values(), strict=True):
+        assert text in line
     assert not (tmp_path / "runs").exists()
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Run, error_line, finished
+from programs import EXAMPLES, Run, error_lines, finished, to_its_end
 
 PROGRAM = EXAMPLES / "parameter_server.py"
 FOREVER = ("--epochs", "100000")
@@ -54,10 +54,24 @@ def command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_learn_through_the_server(started, tmp_path, method):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a quick run of forked workers printed, and its folder."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    return to_its_end(PROGRAM, out, "--quick", "--check"), out
+
+
+def test_workers_learn_through_the_server(trained):
+    check_files(*trained)
+
+
+def test_spawned_workers_learn_through_the_server(started, tmp_path):
     out = tmp_path / "run"
-    text = finished(start(started, out, "--quick", "--check", "--start-method", method))
+    run = start(started, out, "--quick", "--check", "--start-method", "spawn")
+    check_files(finished(run), out)
+
+
+def check_files(text: str, out: Path) -> None:
     n_updates = -(-1438 * 60 // 32)
     assert updates_in(text) == n_updates
     staleness = {row["staleness"]: int(row["updates"]) for row in table(out / "staleness.csv")}
@@ -73,7 +87,7 @@ def test_workers_learn_through_the_server(started, tmp_path, method):
 
 
 def test_nobody_runs_ahead_of_a_slow_worker(started, tmp_path):
-    arguments = ("--slow-ms", "20", "--staleness", "2", "--epochs", "3")
+    arguments = ("--slow-ms", "20", "--staleness", "2", "--epochs", "1")
     run = start(started, tmp_path / "run", *arguments)
     text = finished(run)
     pushed = re.findall(r"\[[01]\] \d+ (\d+) \d+ ([\d.]+) s", text)[-2:]
@@ -139,8 +153,8 @@ def test_an_interrupted_run_goes_on(started, tmp_path):
     assert "interrupted" in first.finish()
     assert first.process.returncode == 130
     assert first.nothing_is_left()
-    text = finished(start(started, out, "--quick", folder="--resume"))
-    assert updates_in(text) >= -(-1438 * 60 // 32)
+    text = finished(start(started, out, "--epochs", "30", folder="--resume"))
+    assert updates_in(text) >= -(-1438 * 30 // 32)
 
 
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
@@ -153,9 +167,7 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     assert updates_in(text) >= -(-1438 * 60 // 32)
 
 
-def test_bad_input_is_one_line(started, tmp_path):
-    out = tmp_path / "run"
-    finished(start(started, out, "--epochs", "1"))
+def test_bad_input_is_one_line(trained, tmp_path):
     name = f"taken-{os.getpid()}"
     holder = f"""
 import sys; import shmtensor; from shmtensor.service import Service
@@ -165,17 +177,19 @@ print("ready", flush=True); sys.stdin.read()
     with subprocess.Popen(
         [sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None
         process.stdout.readline()
-        line = error_line(PROGRAM, tmp_path, "--service", name)
-        assert f"is in use: process {process.pid} publishes in it" in line
-        assert process.stdin is not None
+        cases = {
+            ("--service", name): f"is in use: process {process.pid} publishes in it",
+            ("--staleness", "-1"): "--staleness is out of range: -1",
+            ("--data", "nowhere"): "nowhere: no such file or folder",
+            ("--resume", "nowhere"): "no run to resume",
+            ("--resume", str(trained[1]), "--batch", "16"): (
+                "of a run with batch 32, this one has 16"
+            ),
+        }
+        lines = error_lines(PROGRAM, tmp_path, *cases)
         process.stdin.close()
-    for arguments, text in (
-        (("--staleness", "-1"), "--staleness is out of range: -1"),
-        (("--data", "nowhere"), "nowhere: no such file or folder"),
-        (("--resume", "nowhere"), "no run to resume"),
-        (("--resume", str(out), "--batch", "16"), "of a run with batch 32, this one has 16"),
-    ):
-        assert text in error_line(PROGRAM, tmp_path, *arguments)
+    for line, text in zip(lines, cases.values(), strict=True):
+        assert text in line
     assert not (tmp_path / "runs").exists()

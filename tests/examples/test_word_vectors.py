@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import waiting
-from programs import EXAMPLES, finished, refused
+from programs import EXAMPLES, finished, refusals, to_its_end
 
 PROGRAM = EXAMPLES / "word_vectors.py"
 FOREVER = ("--epochs", "100000")
@@ -20,8 +20,8 @@ METRIC = "pairs above random"
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts of two subjects, whose words are never near each other.
 
     Half of the random words are of the same subject, so no more than 0.75 can be reached.
@@ -30,8 +30,7 @@ def notes(tmp_path: Path) -> Path:
     subjects = [
         [f"{a}{b}" for a in letters for b in "abcdefghij"] for letters in ("klmno", "pqrst")
     ]
-    folder = tmp_path / "notes"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("notes")
     for i in range(200):
         (folder / f"{i:03}.txt").write_text(" ".join(rng.choice(subjects[(i + i // 20) % 2], 100)))
     return folder
@@ -56,10 +55,25 @@ def test_the_stated_quality_is_reached_on_the_standard_library(start, tmp_path):
     assert np.isfinite(saved["vectors"]).all()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_words_of_one_subject_are_near_each_other(start, notes, method):
-    options = ("--data", str(notes), "--near", "ka,pa", "--start-method", method)
-    text = finished(start(*options, "--batch", "64"))
+NEAR = ("--near", "ka,pa", "--batch", "64")
+
+
+@pytest.fixture(scope="module")
+def learned(notes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a run of forked workers printed, and its folder."""
+    out = tmp_path_factory.mktemp("learned") / "run"
+    return to_its_end(PROGRAM, out, "--data", str(notes), *NEAR), out
+
+
+def test_words_of_one_subject_are_near_each_other(learned):
+    check_words(learned[0])
+
+
+def test_spawned_workers_learn_the_same(start, notes):
+    check_words(finished(start("--data", str(notes), *NEAR, "--start-method", "spawn")))
+
+
+def check_words(text: str) -> None:
     near = dict(re.findall(r"^  (\w+): (.*)$", text, re.MULTILINE))
     assert all(word[0] in "klmno" for word in near["ka"].split(", "))
     assert all(word[0] in "pqrst" for word in near["pa"].split(", "))
@@ -88,8 +102,6 @@ def test_a_run_goes_on_after_everything_was_killed(start, notes, tmp_path):
         seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
     assert seconds == sorted(seconds)
     assert seconds[0] < 1 and seconds[-1] > 2
-    errors = refused(PROGRAM, tmp_path, *options, "--size", "7", "--resume", str(tmp_path / "run"))
-    assert "is of another model" in errors
 
 
 def test_a_killed_parent_leaves_nothing(start, notes):
@@ -101,32 +113,26 @@ def test_a_killed_parent_leaves_nothing(start, notes):
     assert run.nothing_is_left()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "text"),
-    [
-        ("absent", None, "no such file or folder"),
-        ("empty", "", "no .md, .py, .rst, .txt files there"),
-        ("short.txt", "a few words", "only 0 words are in the texts 5 times"),
-        ("broken.py", "def (", "only 0 words"),
-    ],
-)
-def test_bad_data_is_one_line(tmp_path, name, content, text):
-    path = tmp_path / name
-    if content == "":
-        path.mkdir()
-    elif content is not None:
-        path.write_text(content)
-    errors = refused(PROGRAM, tmp_path, "--data", str(path), "--out", str(tmp_path / "run"))
-    assert text in errors and errors.startswith("word_vectors: ") and errors.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_run_without_a_checkpoint_is_not_resumed(notes, tmp_path):
-    errors = refused(PROGRAM, tmp_path, "--data", str(notes), "--resume", str(tmp_path / "none"))
-    assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
-    assert not (tmp_path / "none" / "curve.csv").exists()
+def test_bad_input_is_one_line(learned, notes, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "short.txt").write_text("a few words")
+    (tmp_path / "broken.py").write_text("def (")
+    cases = {
+        ("--data", "absent"): "no such file or folder",
+        ("--data", "empty"): "no .md, .py, .rst, .txt files there",
+        ("--data", "short.txt"): "only 0 words are in the texts 5 times",
+        ("--data", "broken.py"): "only 0 words",
+        ("--resume", "none"): "none has no checkpoint.pt to resume from",
+        ("--data", str(notes), "--size", "7", "--resume", str(learned[1])): "is of another model",
+    }
+    said = refusals(PROGRAM, tmp_path, *((*case, *NEAR) for case in cases))
+    for errors, text in zip(said, cases.values(), strict=True):
+        assert text in errors and errors.startswith("word_vectors: ")
+        assert errors.count("\n") == 1 or text == "is of another model"  # each size is named
+    assert not (tmp_path / "runs").exists() and not (tmp_path / "none").exists()
 
 
 def test_bad_options_are_refused(tmp_path):
-    for arguments in (["--size", "0"], ["--lr", "nan"], ["--data", "x", "--packages"]):
-        assert arguments[0] in refused(PROGRAM, tmp_path, *arguments)
+    lines = (["--size", "0"], ["--lr", "nan"], ["--data", "x", "--packages"])
+    for line, errors in zip(lines, refusals(PROGRAM, tmp_path, *lines), strict=True):
+        assert line[0] in errors
