@@ -1,4 +1,4 @@
-"""Builds the sharing layers once per run."""
+"""The sharing layers, built for the tests."""
 
 from __future__ import annotations
 

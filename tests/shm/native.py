@@ -6,8 +6,10 @@ Run as a program it is one process of a crash test: ``native.py <directory> <rol
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 import traceback
@@ -43,7 +45,32 @@ def _wraps() -> list[str]:
 
 
 def build(directory: Path, *, faults: bool = False) -> None:
-    """Compile ``libshm.so`` and the manager into *directory*; *faults*: with faults.c."""
+    """Put ``libshm.so`` and the manager into *directory*; *faults*: with faults.c.
+
+    They are compiled below build/, for whoever runs tests there: most objects serve all of them,
+    and only what has changed is compiled again.
+    """
+    place = ROOT / "build" / "tests" / (os.environ.get("SHMTENSOR_SANITIZER") or "native")
+    place.mkdir(parents=True, exist_ok=True)
+    # The compiler itself runs without a sanitizer.
+    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    kind = "faults" if faults else "plain"
+    with open(place / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (place / "build.ninja").write_text(_ninja_text())
+        subprocess.run([_ninja(), "-C", place, "--quiet", f"all-{kind}"], check=True, env=plain)
+        for name in ("shmtensor-manager", "libshm.so"):
+            shutil.copy2(place / kind / name, directory / name)
+
+
+def _ninja() -> str:
+    from ninja import BIN_DIR
+
+    return str(Path(BIN_DIR, "ninja"))
+
+
+def _ninja_text() -> str:
+    """What ninja is to make: both programs, as they are and with faults.c."""
     generated = generated_directory()
     include = [f"-I{generated.parent}", f"-I{generated}", f"-I{CSRC}"]
     manager = [
@@ -59,14 +86,31 @@ def build(directory: Path, *, faults: bool = False) -> None:
     ]
     compiler = os.environ.get("CC", "gcc").split()
     compiler += SANITIZERS.get(os.environ.get("SHMTENSOR_SANITIZER", ""), "").split()
-    # The compiler itself runs without a sanitizer.
-    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    extra = [FAULTS, *_wraps()] if faults else []
-    programs = {"shmtensor-manager": ["-DFAULTS_IN_MANAGER", *manager]}
-    programs["libshm.so"] = ["-shared", *library]
-    for name, sources in programs.items():
-        command = [*compiler, *FLAGS, *include, *sources, *extra, "-o", directory / name]
-        subprocess.run(command, check=True, env=plain)
+    command = " ".join([*compiler, *FLAGS])
+    text = (
+        f"rule cc\n  command = {command} {' '.join(include)} $more -MMD -MF $out.d -c $in -o $out\n"
+        "  depfile = $out.d\n  deps = gcc\n"
+        f"rule link\n  command = {command} $in $more -o $out\n"
+    )
+    for source in dict.fromkeys([*manager, *library]):
+        text += f"build {_object(source)}: cc {source}\n"
+    for name, sources, link, define in (
+        ("shmtensor-manager", manager, "", "-DFAULTS_IN_MANAGER"),
+        ("libshm.so", library, "-shared", ""),
+    ):
+        objects = " ".join(map(_object, sources))
+        faults = f"{name}-faults.o"
+        text += f"build {faults}: cc {FAULTS}\n  more = {define}\n"
+        text += f"build plain/{name}: link {objects}\n  more = {link}\n"
+        more = " ".join([link, *_wraps()])
+        text += f"build faults/{name}: link {objects} {faults}\n  more = {more}\n"
+    for kind in ("plain", "faults"):
+        text += f"build all-{kind}: phony {kind}/shmtensor-manager {kind}/libshm.so\n"
+    return text
+
+
+def _object(source: Path) -> str:
+    return f"{source.relative_to(ROOT).with_suffix('.o')}"
 
 
 def failpoints(scenario: str) -> list[str]:
