@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def test_what_is_opened_is_the_file_that_was_asked_for(
                 os.dup2(fd, number)
 
     thread = threading.Thread(target=exchange)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # or each call here would wait 5 ms for the other thread
     thread.start()
     n_found = 0
     try:
@@ -51,6 +54,7 @@ def test_what_is_opened_is_the_file_that_was_asked_for(
     finally:
         done.set()
         thread.join()
+        sys.setswitchinterval(interval)
         for fd in (wanted, number, *others):
             os.close(fd)
     assert n_found > 0
