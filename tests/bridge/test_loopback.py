@@ -822,9 +822,8 @@ def answering(service: Service, name: str, answer: object) -> Iterator[None]:
         thread.join(S)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_command_links_shows_its_status_and_ends(
-    services: Services, run: type[service_programs.Program], number: int
+    services: Services, run: type[service_programs.Program]
 ) -> None:
     here, there = services
     address = machines.free_address()
@@ -850,8 +849,22 @@ def test_command_links_shows_its_status_and_ends(
         metrics = service_programs.command("bridge", "-s", here._name, "--metrics").stdout
         labels = f'bridge="{status["id"]}",kind="value",name="step"'
         assert f"shmtensor_bridge_sent_total{{{labels}}} 1\n" in metrics
-        assert first.end(number) == 0
+        assert first.end(signal.SIGTERM) == 0
     waiting.until(lambda: list(here.list()) == ["step"])
+
+
+def test_command_ends_with_an_interrupt(
+    services: Services, run: type[service_programs.Program]
+) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Command(
+        run, "bridge", "--service", here._name, "--listen", address, "--topic", "frames"
+    )
+    with Bridge(there, connect=address, topics=["frames"]):
+        first.until("shmtensor: the link is up")
+        assert first.end(signal.SIGINT) == 0
+    waiting.until(lambda: not here.list())
 
 
 def test_an_answer_that_has_no_room_ends_no_bridge(

@@ -13,6 +13,7 @@ import pytest
 import waiting
 from mp_scripts import users_of
 
+# Each way to end a program is tried with all of them, but not in all its variants.
 METHODS = ["fork", "spawn", "forkserver"]
 
 #: Prints its session, its own process id and its workers'; then goes on for ever.
@@ -85,16 +86,16 @@ def test_a_killed_program_leaves_no_worker_that_waits_for_work(scripts: Any) -> 
     _all_gone(session, [parent, *workers])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_all_killed_at_once(scripts: Any, method: str) -> None:
-    script, session, parent, workers = _start(scripts, method, "image")
+def test_all_killed_at_once(scripts: Any) -> None:
+    script, session, parent, workers = _start(scripts, "spawn", "image")
     os.killpg(script.process.pid, signal.SIGKILL)
     _all_gone(session, [parent, *workers])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "doing"), [*((method, "iterate") for method in METHODS), ("fork", "sleep")]
+)
 @pytest.mark.parametrize("function", ["image", "hang_in_the_first_batch"])
-@pytest.mark.parametrize("doing", ["iterate", "sleep"])
 def test_an_interrupt_ends_everything(scripts: Any, method: str, function: str, doing: str) -> None:
     script, session, parent, workers = _start(scripts, method, function, doing)
     os.killpg(script.process.pid, signal.SIGINT)  # as a terminal does
@@ -119,8 +120,9 @@ def test_sigterm_ends_everything(scripts: Any) -> None:
     _all_gone(session, [parent, *workers])
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("more", [(), ("persistent",)])
+@pytest.mark.parametrize(
+    ("method", "more"), [*((method, ()) for method in METHODS), ("fork", ("persistent",))]
+)
 def test_a_program_may_end_in_the_midst(scripts: Any, method: str, more: Any) -> None:
     script, session, parent, workers = _start(scripts, method, "image", "leave", *more)
     _, errors = script.process.communicate(timeout=100)

@@ -14,11 +14,13 @@ from typing import Any
 import alarms
 import loader_datasets as sets
 import pytest
+import waiting
 
 import shmtensor as st
 from shmtensor._utils import ExceptionWrapper
 from shmtensor.utils.data import DataLoader, IterableDataset
 from shmtensor.utils.data._utils.signal_handling import Report
+from shmtensor.utils.data._utils.worker_loop import ENDS_WITH_PARENT
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -262,11 +264,11 @@ def test_persistent_workers_killed_between_passes_are_replaced() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_hung_worker_is_reported_with_the_place(method: str) -> None:
-    # Long enough for a worker to begin, which takes a fresh interpreter a while.
-    wait = 1.5 if method == "fork" else 10
-    loader = _loader(sets.hang, timeout=wait, multiprocessing_context=method)
-    with pytest.raises(RuntimeError, match=f"DataLoader timed out after {wait} seconds") as e:
-        list(loader)
+    iterator = iter(_loader(sets.hang, timeout=1.5, multiprocessing_context=method))
+    # A fresh interpreter takes a while to begin.
+    waiting.until(lambda: (iterator._group._control[1:] >= ENDS_WITH_PARENT).all())
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 1\.5 seconds") as e:
+        list(iterator)
     assert "worker 0 (pid" in str(e.value)
     assert "in hang" in str(e.value)
 

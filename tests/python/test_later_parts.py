@@ -58,13 +58,21 @@ for package in pkgutil.iter_modules(shmtensor.__path__):
     exec(f"from shmtensor import {package.name}")
 
 
+def find_classes():
+    return [c for c in gc.get_objects() if issubclass(type(c), type)]
+
+
+known = find_classes()
+gc.freeze()  # so that each process looks at its new objects only
+
+
 def check(name):
     try:
         module = importlib.import_module(name)
     except ImportError:  # it needs something that is not installed
         return
     assert module is sys.modules[name] or ".multiprocessing." in name, module
-    classes = [c for c in gc.get_objects() if issubclass(type(c), type)]
+    classes = known + find_classes()
     named_as_base = {b for c in classes for b in c.__bases__ if b.__qualname__ == c.__qualname__}
     names = [f"{c.__module__}.{c.__qualname__}" for c in classes if c not in named_as_base]
     names = [n for n in names if n.startswith("shmtensor.") and "<locals>" not in n]

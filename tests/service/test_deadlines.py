@@ -26,7 +26,7 @@ import service_programs as programs
 from shmtensor.errors import WaitTimeoutError
 from shmtensor.service import Service, wait_any
 
-_TIMEOUT_S, _LATE_S = 0.5, 10.0  # late: a busy machine, and not a wait without end
+_TIMEOUT_S, _LATE_S = 0.2, 10.0  # late: a busy machine, and not a wait without end
 
 _STORM = """
 import ctypes, json, os, re, struct, sys
@@ -150,7 +150,7 @@ def _acall(service: Service) -> Any:
     async def tick() -> None:
         nonlocal n_ticks
         while True:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.002)
             n_ticks += 1
 
     async def both() -> Any:
@@ -332,7 +332,7 @@ def test_ctrl_c_ends_a_wait(
 ) -> None:
     with _raging(stormy, service, storm):
         interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
-        timer = threading.Timer(_TIMEOUT_S, interrupt)
+        timer = threading.Timer(0.5, interrupt)
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             wait(service)
