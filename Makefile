@@ -88,8 +88,9 @@ demo: $(STAMP)/built
 	@echo "  $(BIN)/shmtensor top                               what lies in shared memory, and who uses it"
 	@echo "  docs/tutorial.md, examples/README.md"
 
+# One more than work at once: many tests wait for processes.
 test: $(STAMP)/built $(STAMP)/test-extra
-	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -q $(PYTEST_ARGS)
 
 check: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m check $(PYTEST_ARGS)

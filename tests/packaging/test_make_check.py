@@ -47,7 +47,7 @@ def test_every_file_has_tests_that_make_check_runs() -> None:
     without = {
         name
         for name, text in _files().items()
-        if not re.search(r"^@pytest\.mark\.check$", text, re.M)
+        if not re.search(r"^@pytest\.mark\.check$|marks=\[pytest\.mark\.check\]", text, re.M)
     }
     assert without == SLOW | DEMONSTRATIONS | NEED_TORCH
 
