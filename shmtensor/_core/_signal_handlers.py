@@ -37,8 +37,11 @@ def _of_handler(error: BaseException) -> BaseException | None:
     if not codes:
         return None
     running = set(_frames_from(inspect.currentframe()))
-    found = (each for each in _led_to(error, running) if _runs_through(each.__traceback__, codes))
-    return next(found, None)
+    try:
+        led_to = _led_to(error, running)
+        return next((each for each in led_to if _runs_through(each.__traceback__, codes)), None)
+    finally:
+        running.clear()  # this frame is in it, and would keep its callers' values
 
 
 def _frames_from(frame: FrameType | None) -> Iterator[FrameType]:
