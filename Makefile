@@ -88,7 +88,7 @@ demo: $(STAMP)/built
 	@echo "  $(BIN)/shmtensor top                               what lies in shared memory, and who uses it"
 	@echo "  docs/tutorial.md, examples/README.md"
 
-# One more than work at once: many tests wait for processes.
+# Of two tests at once, one often waits for a process; so one more runs than there are processors.
 test: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -q $(PYTEST_ARGS)
 

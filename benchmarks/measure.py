@@ -127,7 +127,7 @@ def side(target: Callable[..., None], *arguments: Any) -> Iterator[Callable[[Any
     process receives orders from a connection and sends its answers there.
 
     Raises:
-        EOFError, BrokenPipeError: The process has failed, and printed why.
+        EOFError, ConnectionError: The process has failed, and printed why.
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -142,7 +142,7 @@ def side(target: Callable[..., None], *arguments: Any) -> Iterator[Callable[[Any
     try:
         yield ask
     finally:
-        with suppress(BrokenPipeError):
+        with suppress(ConnectionError):
             here.send(None)
         process.join()
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -188,3 +188,9 @@ def refusals(program: Path, folder: Path, *lines: Sequence[str]) -> list[str]:
 def error_lines(program: Path, folder: Path, *lines: Sequence[str]) -> list[str]:
     """The last line of each, behind the usage."""
     return [errors.splitlines()[-1] for errors in refusals(program, folder, *lines)]
+
+
+def check_refusals(program: Path, folder: Path, cases: Mapping[tuple[str, ...], str]) -> None:
+    """Each command line is refused, and its text is in the message, not just in the usage."""
+    for errors, text in zip(refusals(program, folder, *cases), cases.values(), strict=True):
+        assert text in re.split(rf"^{program.stem}\S*: ", errors, flags=re.M)[-1], errors

@@ -302,7 +302,16 @@ class _Server:
 
     def start(self) -> None:
         """Serve. The new thread may run finalizers first, so the caller must not hold the lock."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            if self._thread.ident is not None:  # it runs, and this was an interrupt
+                self.leave()
+                raise
+            with _servers_lock:
+                _servers.discard(self)
+            self.close_descriptors()
+            raise
 
     def leave(self) -> None:
         """One store less uses it; the last one ends it."""
@@ -318,8 +327,8 @@ class _Server:
         if self._thread is not threading.current_thread():
             self._thread.join(5)
 
-    def close_in_child(self) -> None:
-        """After a fork: give up the descriptors, so that the port ends with the parent."""
+    def close_descriptors(self) -> None:
+        """Give up the port where no thread serves it: after a fork, or if none can be started."""
         with suppress(Exception):
             for connection in self._connections:
                 connection.socket.close()
@@ -514,7 +523,7 @@ def _server_at(host: str, port: int, multi_tenant: bool, listen_fd: int | None) 
 def _close_servers_in_child() -> None:
     global _servers
     for server in _servers:
-        server.close_in_child()
+        server.close_descriptors()
     _servers = set()
 
 

@@ -31,7 +31,7 @@ class Conversion:
         before = self._converted.get(id(value))
         if before is not None:
             return before[1]
-        return self.note(value, self._of_collection(value))
+        return self.note(value, self._convert(value))
 
     def note(self, value: Any, becomes: Any) -> Any:
         """Note what *value* becomes, wherever else it is found, and return that."""
@@ -42,7 +42,7 @@ class Conversion:
         """Return what a value becomes that may change and is no collection."""
         raise NotImplementedError
 
-    def _of_collection(self, value: Any) -> Any:
+    def _convert(self, value: Any) -> Any:
         kind = type(value)
         if kind is tuple:
             return tuple(self.of(item) for item in value)

@@ -332,6 +332,23 @@ def test_finalizers_in_a_thread_that_begins_hold_up_nobody(
     make("tcp", tmp_path).set("a", b"1")
 
 
+def test_a_store_for_which_there_is_no_thread_gives_up_its_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            dist.TCPStore("127.0.0.1", port, 1, True, multi_tenant=True)
+    store = dist.TCPStore("127.0.0.1", port, 1, True, multi_tenant=True)
+    store.set("a", b"1")
+    assert store.get("a") == b"1"
+
+
 # --- what a signal's handler raises ------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import waiting
-from programs import EXAMPLES, finished, refusals, to_its_end
+from programs import EXAMPLES, check_refusals, finished, refusals, to_its_end
 
 from shmtensor.utils.safetensors import load_file
 
@@ -131,5 +131,4 @@ def test_bad_options_are_refused(tmp_path):
         ("--prompt", ""): "--prompt",
         ("--steps", "-3"): "--steps",
     }
-    for errors, text in zip(refusals(PROGRAM, tmp_path, *cases), cases.values(), strict=True):
-        assert text in errors
+    check_refusals(PROGRAM, tmp_path, cases)

@@ -6,6 +6,8 @@ is called here while a handler raises an error of just that class.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -64,6 +66,22 @@ def test_error_that_a_callee_has_converted_is_raised_as_it_was() -> None:
     with pytest.raises(Alarm, match="of the program"):
         raise_of_handler(converted)
     raise_of_handler(caught(fail, Alarm)[1])
+
+
+def test_a_look_for_a_handlers_error_keeps_nothing_of_its_callers() -> None:
+    class Kept:
+        pass
+
+    def look() -> weakref.ref[Kept]:
+        kept = Kept()
+        came_from_handler(caught(fail, Alarm)[1])
+        return weakref.ref(kept)
+
+    gc.disable()
+    try:
+        assert look()() is None
+    finally:
+        gc.enable()
 
 
 def test_object_whose_pickling_is_interrupted_is_refused_to_the_caller() -> None:
