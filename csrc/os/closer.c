@@ -2,13 +2,16 @@
 #define _GNU_SOURCE
 #include "os/closer.h"
 
+#include "os/descriptor.h"
 #include "os/futex.h"
 #include "os/mutex.h"
 #include "os/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +26,7 @@ enum {
   FIRST_ROOM = 64,
   HURRY_NS = 1000000,
   NO_TIMER = -1,
+  MOST_NOT_NOTED = 8192, /* descriptors: one for each process of the session, and few others */
 };
 
 static struct {
@@ -42,6 +46,7 @@ static bool has_waited;         /* something did then */
 /* --- hurrying --- */
 
 static _Thread_local int timer = NO_TIMER; /* as the kernel numbers them */
+static bool confined = true;               /* is_confined, once the closers were started */
 
 static void do_nothing(int number) { (void)number; }
 
@@ -65,6 +70,29 @@ void shmt__closers_hurry(bool on) {
   if (timer == NO_TIMER) return;
   (void)syscall(SYS_timer_settime, timer, 0, on ? &each_ms : &never, NULL);
   errno = err;
+}
+
+/* Is there a security module that confines this process? It may refuse any descriptor, which is closed then. */
+static bool is_confined(void) {
+  static const char unconfined[] = "unconfined"; /* so AppArmor says, and SELinux with a role behind it */
+  char label[sizeof unconfined - 1];
+  const int fd = open("/proc/thread-self/attr/current", O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd < 0 ? -1 : read(fd, label, sizeof label);
+  if (fd >= 0) (void)close(fd);
+  /* Without a module there is nothing to read. */
+  return n > 0 && (n != (ssize_t)sizeof label || memcmp(label, unconfined, sizeof label) != 0);
+}
+
+/* May the kernel find no number for one of n new descriptors? It gives the lowest that is free. So no number was ever
+ * higher than the highest noted one, and those that are not noted counted on top. */
+static bool may_lack_descriptors(int n) {
+  return shmt__os_highest_descriptor() > shmt__os_recent_descriptor_limit() - MOST_NOT_NOTED - n;
+}
+
+bool shmt__closers_hurry_to_receive(int most) {
+  if (timer == NO_TIMER || (!confined && !may_lack_descriptors(most))) return false;
+  shmt__closers_hurry(true);
+  return true;
 }
 
 /* --- closing --- */
@@ -111,6 +139,7 @@ void shmt__closers_start(void) {
   (void)sigemptyset(&action.sa_mask);
   if (sigaction(SIGRTMIN, &action, NULL) != 0) return;
   make_timer();
+  confined = is_confined();
   start_closer();
 }
 

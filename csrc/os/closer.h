@@ -9,7 +9,9 @@
  *     that do nothing else. It may close what it knows to be a memory file, for which the kernel asks nobody.
  *   - A closer hurries: a signal each millisecond ends what waits of it, as a wait for a peer does. So many descriptors
  *     that wait are closed soon.
- *   - Whoever receives packets hurries, too, and has room for as many descriptors as a packet can have.
+ *   - Whoever receives packets has room for as many descriptors as a packet can have, and hurries, too, where the
+ *     kernel may find no number for them or a security module may refuse them. To hurry takes two system calls, and
+ *     as long as half of a request.
  *   - What no signal ends (FUSE) keeps its closer. If nothing was closed for a while though something waits, another
  *     closer is started, up to a bound.
  *   - A descriptor that came from others is looked at by os/stat.h, or asked for its seals first: only files in memory
@@ -32,5 +34,8 @@ void shmt__closers_check(void);
 /* true: from now on a signal each millisecond ends what the calling thread waits in. false: ends that. errno stays.
  * Does nothing in a thread that neither gives nor closes. */
 void shmt__closers_hurry(bool on);
+/* Hurry to receive a packet of so many descriptors at most, if the kernel may close some of them. Returns whether the
+ * thread hurries now. */
+bool shmt__closers_hurry_to_receive(int most);
 
 #endif

@@ -35,7 +35,20 @@ int shmt__os_recent_descriptor_limit(void) {
   return (int)(uint32_t)read;
 }
 
-static int duplicate(int fd, int from) { return fcntl(fd, F_DUPFD_CLOEXEC, from); }
+static atomic_int highest;
+
+/* Returns fd. relaxed: the number is all there is to know. */
+static int note(int fd) {
+  int known = atomic_load_explicit(&highest, memory_order_relaxed);
+  while (fd > known &&
+         !atomic_compare_exchange_weak_explicit(&highest, &known, fd, memory_order_relaxed, memory_order_relaxed)) {
+  }
+  return fd;
+}
+
+int shmt__os_highest_descriptor(void) { return atomic_load_explicit(&highest, memory_order_relaxed); }
+
+static int duplicate(int fd, int from) { return note(fcntl(fd, F_DUPFD_CLOEXEC, from)); }
 
 /* A duplicate with a high number, or else with any above the standard streams. */
 static int duplicate_high(int fd) {
@@ -98,7 +111,7 @@ void shmt__descriptor_replace(shmt__descriptor* d, shmt__descriptor next) {
 }
 
 int shmt__os_above_streams(int fd) {
-  if (fd < 0 || fd >= FIRST) return fd;
+  if (fd < 0 || fd >= FIRST) return note(fd);
   int moved = duplicate(fd, FIRST), err = errno;
   (void)close(fd);
   errno = err;

@@ -47,6 +47,9 @@ void shmt__descriptor_replace(shmt__descriptor* d, shmt__descriptor next);
 /* Move a new descriptor above the standard streams. Consumes fd. Returns the number, or -1 with errno; a negative fd
  * comes back as it is, with errno untouched. */
 int shmt__os_above_streams(int fd);
+/* The highest number that the function above has given, and any duplicate had, ever: of all sockets, memory files and
+ * reopened files, and of what came in messages. */
+int shmt__os_highest_descriptor(void);
 /* How many descriptors this process may have open. */
 int shmt__os_descriptor_limit(void);
 /* The same, of at most 100 ms ago: for what asks with each tensor, and needs no exact answer. */

@@ -226,11 +226,11 @@ int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shm
   *n_fds = 0;
   if (peer != NULL) *peer = (shmt__peer){0, UINT32_MAX};
   ssize_t n;
-  shmt__closers_hurry(true);
+  const bool hurries = shmt__closers_hurry_to_receive(MOST_OF_PACKET);
   do {
     n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (n < 0 && errno == EINTR);
-  shmt__closers_hurry(false);
+  if (hurries) shmt__closers_hurry(false);
   if (n < 0) return -errno;
   if (!read_control(&msg, fds, n_fds, peer)) {
     close_all(fds, n_fds);

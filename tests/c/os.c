@@ -4,6 +4,7 @@
 
 #include "os/channel.h"
 #include "os/closer.h"
+#include "os/descriptor.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/stat.h"
@@ -84,6 +85,34 @@ TEST(who_gives_hurries_as_well) {
   errno = 7;
   shmt__closers_hurry(false);
   CHECK_EQ(errno, 7);
+}
+
+static bool hurries_to_receive(int most, int limit) {
+  struct rlimit files;
+  CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = (rlim_t)limit;
+  CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  shmt__os_sleep_ms(200); /* the limit is not read each time */
+  const bool hurries = shmt__closers_hurry_to_receive(most);
+  if (hurries) shmt__closers_hurry(false);
+  return hurries;
+}
+
+TEST(who_receives_hurries_where_numbers_may_run_out) {
+  enum { MOST = 253, NOT_NOTED = 8192, FEW = 100 };
+  char label;
+  const int attribute = open("/proc/thread-self/attr/current", O_RDONLY);
+  const bool has_module = attribute >= 0 && read(attribute, &label, 1) > 0; /* which may refuse descriptors */
+  CHECK(!shmt__closers_hurry_to_receive(MOST)); /* there are no closers */
+  shmt__closers_start();
+  const int highest = shmt__os_above_streams(fcntl(0, F_DUPFD, FEW)), last = highest + NOT_NOTED + MOST;
+  CHECK(highest >= FEW);
+  CHECK(!hurries_to_receive(MOST, last) || has_module);
+  CHECK(hurries_to_receive(MOST, last - 1));
+  CHECK(!hurries_to_receive(MOST - 1, last - 1) || has_module);
+  CHECK(hurries_to_receive(MOST, FEW));
+  CHECK_EQ(close(highest), 0);
+  CHECK(hurries_to_receive(MOST, last - 1)); /* others may have come meanwhile */
 }
 
 TEST(what_the_kernel_knows_is_what_fstat_says) {
