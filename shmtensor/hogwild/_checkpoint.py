@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import shmtensor
+from shmtensor.storage import from_files
 
 __all__ = ["Checkpoint", "copied", "read", "write"]
 
@@ -59,17 +59,14 @@ def copied(state: Any) -> Any:
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> Path:
-    """Replace the checkpoint in *folder*: a reader finds the old one or this one, whole."""
+    """Replace the checkpoint in *folder*: a reader finds the old one or this one, whole.
+
+    A link stays, and the file that it leads to is replaced.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    path, new = folder / NAME, folder / f"{NAME}.{os.getpid()}.new"
-    try:
-        with open(new, "wb") as file:
-            shmtensor.save({"kind": _KIND, **vars(checkpoint)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    path = folder / NAME
+    with from_files.replaced(path) as file:
+        shmtensor.save({"kind": _KIND, **vars(checkpoint)}, file)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Generic
 
 from shmtensor.hogwild._nodes import Exchanges
 from shmtensor.hogwild._types import Metrics, ModelT_co
+from shmtensor.storage import from_files
 
 __all__ = ["CURVE", "Point", "Result", "WorkerSummary", "write_curve"]
 
@@ -104,7 +106,12 @@ class Result(Generic[ModelT_co]):
         return [worker for worker in self.workers if worker.state == "lost"]
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the curve as a table: seconds, steps, loss, and a column for each metric."""
+        """Write the curve as a table: seconds, steps, loss, and a column for each metric.
+
+        Raises:
+            OSError: Writing failed; an existing file is as it was.
+            ValueError: There is a device or a pipe.
+        """
         write_curve(self.points, Path(path))
 
     def write_plot(self, path: str | os.PathLike[str], title: str = "") -> None:
@@ -117,20 +124,20 @@ class Result(Generic[ModelT_co]):
 
 
 def write_curve(points: list[Point], path: Path) -> None:
-    """Replace the table of a curve: a reader finds the old one or this one, whole."""
+    """Replace the table of a curve: a reader finds the old one or this one, whole.
+
+    A link stays, and the file that it leads to is replaced.
+    """
     names = sorted({name for point in points for name in point.metrics})
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with open(new, "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["seconds", "steps", "loss", *names])
-            for point in points:
-                metrics = [point.metrics.get(name, "") for name in names]
-                rows.writerow([f"{point.seconds:.4f}", point.steps, f"{point.loss:.6f}", *metrics])
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    text = io.StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(["seconds", "steps", "loss", *names])
+    for point in points:
+        metrics = [point.metrics.get(name, "") for name in names]
+        rows.writerow([f"{point.seconds:.4f}", point.steps, f"{point.loss:.6f}", *metrics])
+    with from_files.replaced(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def _measurements(points: list[Point], name: str) -> list[Point]:

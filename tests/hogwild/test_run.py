@@ -251,6 +251,28 @@ def test_curve_goes_to_files(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_files_of_a_run_may_be_links(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    names = ["checkpoint.pt", "curve.csv"]
+    for name in names:
+        (folder / name).symlink_to(elsewhere / name)
+    result = run(folder=folder)
+    assert all((folder / name).is_symlink() for name in names)
+    assert sorted(path.name for path in elsewhere.iterdir()) == names
+    assert st.load(elsewhere / "checkpoint.pt")["steps"] == [w.steps for w in result.workers]
+    assert (elsewhere / "curve.csv").read_text().startswith("seconds,steps,loss")
+
+
+def test_curve_does_not_replace_a_pipe(tmp_path: Path) -> None:
+    result = run()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: not a regular file"):
+        result.write_csv(tmp_path / "pipe")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 @pytest.mark.parametrize("view", ["plain", "table", "auto"])
 def test_views_show_workers(view: str, capsys: Any) -> None:
     if view == "table":
