@@ -41,6 +41,14 @@ static inline shmt_tensor* shmt__all_examples(shmt_tensor* t) {
   return t;
 }
 
+/* What t stands for as long as all examples share it: an ordinary tensor, whose memory may be read, unless the examples
+ * differ. Borrowed. */
+static inline shmt_tensor* shmt__shared_value(shmt_tensor* t) {
+  for (const shmt__batched* b = shmt__batched_of(t); b && b->dim == SHMT_NOT_BATCHED; b = shmt__batched_of(t))
+    t = b->value;
+  return t;
+}
+
 /* A batched tensor. Errors: SHMT_E_NOMEM. Ownership: retains value; new reference. */
 shmt_status shmt__batched_create(shmt_tensor* value, int dim, int level, uint64_t level_id, shmt_tensor** out);
 /* Let t stand for another value, at the same level; its geometry becomes that of an example of it. */

@@ -13,7 +13,7 @@ import pytest
 from roundings import assert_summed
 
 import shmtensor as T
-from shmtensor.func import debug_unwrap, grad, vmap
+from shmtensor.func import debug_unwrap, grad, jacfwd, vmap
 
 
 @pytest.mark.check
@@ -270,3 +270,52 @@ def test_modes_and_autocast_see_batched_calls() -> None:
     a, b = x.bfloat16().double(), w.bfloat16().double()
     assert got.dtype is T.bfloat16
     assert_summed(got, a @ b, a.abs() @ b.abs())
+
+
+def _captured_operators() -> list[tuple[str, Callable[[], T.Tensor]]]:
+    """Operators of tensors that a function captures, whose kernels read the memory of parts."""
+    x = T.tensor([[4.0, 1.0], [1.0, 3.0]])
+    every_other = T.tensor([1, 9, 3, 9])[::2]
+    return [
+        ("tensor_split", lambda: T.tensor_split(T.arange(4.0), every_other)[1].sum()),
+        ("tensor_split by a number", lambda: T.tensor_split(x, T.tensor(2))[1].sum()),
+        ("segment_reduce", lambda: T.segment_reduce(x, "sum", offsets=every_other - 1)[0].sum()),
+        ("segment_reduce mean", lambda: T.segment_reduce(x, "mean", lengths=every_other[:1] + 1)),
+        ("masked_select", lambda: x.T.masked_select(x.T > 1)),
+        ("nonzero", lambda: (x.T - 1).nonzero().float()),
+        ("eigh", lambda: T.linalg.eigh(x.T)[0]),
+        ("cholesky", lambda: T.linalg.cholesky(x.T)),
+        ("cov", lambda: T.cov(x, aweights=T.tensor([1.0, 2.0]))),
+        ("renorm", lambda: T.renorm(x, 2, 0, 1.0)),
+        ("numbers", lambda: T.tensor((x * 2).tolist())),
+    ]
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [f for _, f in _captured_operators()],
+    ids=[name for name, _ in _captured_operators()],
+)
+def test_operators_of_captured_tensors_inside_of_derivatives(
+    operator: Callable[[], T.Tensor],
+) -> None:
+    x, want = T.tensor([1.0, 2.0]), operator().sum()
+    square = lambda a: a * a * operator().sum()  # noqa: E731
+    assert vmap(grad(square))(x).allclose(2 * x * want)
+    assert vmap(jacfwd(square))(x).allclose(2 * x * want)
+    assert jacfwd(square)(x).allclose((2 * x * want).diag())
+
+
+def test_lists_of_places_inside_of_derivatives() -> None:
+    x = T.arange(6.0).reshape(2, 3)
+
+    def split(a: T.Tensor) -> T.Tensor:
+        places = T.tensor([1, 9, 2, 9])[::2] * 1
+        first, second, third = T.tensor_split(a * a, places)
+        return first.sum() + 2 * second.sum() + 3 * third.sum()
+
+    def reduce(a: T.Tensor) -> T.Tensor:
+        return T.segment_reduce(a * a, "sum", lengths=T.tensor([0, 0]) + T.tensor([1, 2]))[1]
+
+    assert vmap(grad(split))(x).equal(2 * x * T.tensor([1.0, 2.0, 3.0]))
+    assert vmap(grad(reduce))(x).equal(2 * x * T.tensor([0.0, 1.0, 1.0]))

@@ -259,11 +259,36 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
 
 /* --- the key FuncTorchDynamicLayerFrontMode ---------------------------------------------------------- */
 
+static bool is_argument(const shmt_operator* op, const shmt_value* args, const shmt_tensor* t) {
+  for (int i = 0; i < op->schema->n_args; i++) {
+    const shmt_tensors list = tensors_of(&args[i]);
+    for (int64_t k = 0; k < list.len; k++)
+      if (list.data[k] == t) return true;
+  }
+  return false;
+}
+
+/* Make *t a tensor of the level, unless it is one or has been given. */
+static shmt_status adopt(const shmt_operator* op, const shmt_value* args, int level, shmt_tensor** t) {
+  const shmt__batched* b = *t ? shmt__batched_of(*t) : NULL;
+  shmt_tensor* wrapped = NULL;
+  if (!*t || (b && b->level == level) || is_argument(op, args, *t)) return SHMT_OK;
+  SHMT_TRY(shmt__vmap_wrap(*t, SHMT_NOT_BATCHED, level, &wrapped));
+  shmt__tensor_release(*t);
+  *t = wrapped;
+  return SHMT_OK;
+}
+
 /* Results that operators make inside of grad or jvp inside of vmap belong to the vmap level, see Note [Levels]. */
 static shmt_status adopt_results(const shmt_operator* op, const shmt_value* args, shmt_value* results) {
-  shmt__batch_call c = {.op = op, .args = args, .results = results, .level = shmt__level_of_vmap()};
-  c.result_dim = SHMT_NOT_BATCHED;
-  return wrap_results(&c);
+  const int level = shmt__level_of_vmap();
+  for (int r = 0; r < op->schema->n_returns; r++) {
+    shmt_value* v = &results[r];
+    if (v->tag == SHMT_VALUE_TENSOR) SHMT_TRY(adopt(op, args, level, &v->v.tensor));
+    for (int64_t k = 0; v->tag == SHMT_VALUE_TENSORS && k < v->v.tensors.len; k++)
+      SHMT_TRY(adopt(op, args, level, (shmt_tensor**)&v->v.tensors.data[k]));
+  }
+  return SHMT_OK;
 }
 
 /* No tensor of a level is among the arguments. */
@@ -271,7 +296,7 @@ static shmt_status call_outside_levels(const shmt_operator* op, shmt_keyset belo
                                        shmt_value* results) {
   const int level = shmt__level_of_vmap();
   if (level == 0) return shmt__operator_call(op, true, below, args, results);
-  const bool adopts = shmt__level_above_vmap();
+  const bool adopts = shmt__level_adopts();
   if (op->is_random && !is_decomposed(op)) {
     shmt__batch_call c = {
         .op = op,
@@ -288,8 +313,11 @@ static shmt_status call_outside_levels(const shmt_operator* op, shmt_keyset belo
     release_values(&c);
     return status;
   }
-  SHMT_TRY(shmt__operator_call(op, true, below, args, results));
-  return adopts && !is_decomposed(op) ? adopt_results(op, args, results) : SHMT_OK;
+  if (!adopts) return shmt__operator_call(op, true, below, args, results);
+  const int before = shmt__level_begin_own_work();
+  const shmt_status status = shmt__operator_call(op, true, below, args, results);
+  shmt__level_end_own_work(before);
+  return status == SHMT_OK ? adopt_results(op, args, results) : status;
 }
 
 static shmt_status front_kernel(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,

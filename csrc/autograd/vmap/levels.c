@@ -11,6 +11,7 @@ static _Thread_local struct {
   int count;           /* those that calls see: n, or fewer inside of a batching rule */
   int n_vmap;          /* among those that calls see */
   int n_calls;         /* of shmt__level_call_below that are under way: the array stays */
+  int own_work;        /* the count at which an operator works with ordinary tensors alone; 0: none does */
 } stack;
 
 static void update_key(void) {
@@ -63,9 +64,17 @@ int shmt__level_of_vmap(void) {
   return level;
 }
 
-bool shmt__level_above_vmap(void) {
-  return stack.count > 0 && stack.levels[stack.count - 1].kind != SHMT_LEVEL_VMAP;
+bool shmt__level_adopts(void) {
+  return stack.n_vmap > 0 && stack.own_work != stack.count && stack.levels[stack.count - 1].kind != SHMT_LEVEL_VMAP;
 }
+
+int shmt__level_begin_own_work(void) {
+  const int before = stack.own_work;
+  stack.own_work = stack.count;
+  return before;
+}
+
+void shmt__level_end_own_work(int before) { stack.own_work = before; }
 
 bool shmt__level_is_live(const shmt__batched* b) {
   return b->level <= stack.count && stack.levels[b->level - 1].id == b->level_id;
@@ -96,12 +105,14 @@ void shmt__level_restore(const shmt__level_guard* guard) {
 shmt_status shmt__level_call_below(int level, shmt_status (*call)(void* arg), void* arg) {
   SHMT_BELOW_LEVEL(level);
   shmt__level hidden[SHMT_MAX_LEVELS];
-  const int n = stack.n, n_hidden = n - stack.count;
+  const int n = stack.n, n_hidden = n - stack.count, own_work = stack.own_work;
   memcpy(hidden, stack.levels + stack.count, (size_t)n_hidden * sizeof *hidden);
   stack.n = stack.count; /* what the call enters goes where the hidden levels are */
+  stack.own_work = 0;
   stack.n_calls++;
   shmt_status status = call(arg);
   stack.n_calls--;
+  stack.own_work = own_work;
   memcpy(stack.levels + (n - n_hidden), hidden, (size_t)n_hidden * sizeof *hidden);
   stack.n = n;
   return status;

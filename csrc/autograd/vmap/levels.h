@@ -11,7 +11,9 @@
  * one of batched tensors, whose derivatives are taken for each example; under grad(vmap(f)) it is one of what they
  * stand for. So a call is recorded at its own level when tensors of exactly that level require grad there. An input of
  * grad that is no tensor of the vmap level around it becomes one, with the same value for all examples
- * (SHMT_NOT_BATCHED), and so does what operators make inside of that grad.
+ * (SHMT_NOT_BATCHED), and so does what operators make inside of that grad. An operator all of whose arguments are
+ * ordinary tensors works with such alone, whatever operators its kernel or its parts call, and may read their memory;
+ * only what it returns becomes a tensor of the level.
  *
  * jvp is like grad in this: its inputs, and what operators make inside of it, are tensors of the vmap level around it,
  * since their tangents may differ from example to example where they do not. autograd/forward/tangents.h says at which
@@ -51,8 +53,12 @@ int shmt__level_count(void);
 const shmt__level* shmt__level_at(int level);
 /* The innermost vmap level's number, 0 when there is none. */
 int shmt__level_of_vmap(void);
-/* Is there a level that differentiates above the innermost vmap level? */
-bool shmt__level_above_vmap(void);
+/* Do results of operators become tensors of the innermost vmap level? Yes when a level that differentiates is above it,
+ * but for operators that others are made of: what a kernel makes for itself is ordinary memory. */
+bool shmt__level_adopts(void);
+/* Let nothing be adopted at this place in the stack; returns what shmt__level_end_own_work is to be given. */
+int shmt__level_begin_own_work(void);
+void shmt__level_end_own_work(int before);
 /* Does this batched tensor belong to a level that this thread is in? */
 bool shmt__level_is_live(const shmt__batched* b);
 

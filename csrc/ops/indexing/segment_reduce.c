@@ -64,7 +64,7 @@ static shmt_status lengths_of(shmt_tensor* lengths, shmt_tensor* offsets, shmt_t
     steps = shmt__tensor_ref(lengths);
   else
     SHMT_TRY(shmt_op_diff(offsets, 1, -1, NULL, NULL, &steps));
-  SHMT_TRY(shmt__tensor_cast(steps, SHMT_INT64, &wide));
+  SHMT_TRY(shmt__tensor_cast(shmt__shared_value(steps), SHMT_INT64, &wide));
   return shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
@@ -109,6 +109,8 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
   SHMT_REQUIRE(!shmt__tensor_is_meta(data), SHMT_E_NOT_IMPLEMENTED,
                "segment_reduce(): the segments depend on data, which a meta tensor has not");
   SHMT_TRY(shmt__wrap_dim(axis, data->n_dims, &axis));
+  lengths = lengths ? shmt__shared_value(lengths) : NULL;
+  offsets = offsets ? shmt__shared_value(offsets) : NULL;
   if (lengths) SHMT_TRY(shmt__check_has_memory(lengths));
   if (offsets) SHMT_TRY(shmt__check_has_memory(offsets));
   SHMT_TRY(lengths_of(lengths, offsets, &steps));

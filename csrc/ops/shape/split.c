@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "iter/copy/copy.h"
 #include "storage/allocator.h"
 #include "tensor/tensor.h"
 #include "tensor/batched.h"
@@ -178,6 +179,7 @@ shmt_status shmt__impl_tensor_split_indices(shmt_tensor* self, shmt_ints indices
 
 shmt_status shmt__impl_tensor_split_tensor(shmt_tensor* self, shmt_tensor* indices, int64_t dim, shmt_tensor_vec* out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
+  indices = shmt__shared_value(indices);
   SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got %s",
                shmt__dtype_title(indices->dtype));
@@ -189,7 +191,7 @@ shmt_status shmt__impl_tensor_split_tensor(shmt_tensor* self, shmt_tensor* indic
   SHMT_REQUIRE(!shmt__tensor_is_meta(indices), SHMT_E_RUNTIME,
                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on meta");
   SHMT_TRY(shmt__check_has_memory(indices));
-  SHMT_TRY(shmt_op_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &dense));
   const int64_t* values = shmt__tensor_data(dense);
   if (indices->n_dims == 0) return shmt_op_tensor_split_sections(self, values[0], dim, out);
   return shmt_op_tensor_split_indices(self, (shmt_ints){values, dense->numel}, dim, out);

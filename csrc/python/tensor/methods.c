@@ -228,7 +228,7 @@ static PyObject* list_of(const shmt_tensor* t, const char* data, int dim) {
 }
 
 static PyObject* m_tolist(PyObject* self, PyObject* unused) {
-  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_tensor* t = shmt__shared_value(shmt__py_tensor(self));
   (void)unused;
   if (shmt__tensor_is_answered(t))
     return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s",
