@@ -38,33 +38,13 @@ def _standard_basis(leaves: list[Tensor]) -> tuple[Tensor, ...]:
     return tuple(chunks)
 
 
-def _checked_outputs(flat: list[Any], what: str) -> None:
-    for i, leaf in enumerate(flat):
-        if leaf.is_complex():
+def _refuse_complex(tree: Any, what: str, role: str) -> None:
+    for i, leaf in enumerate(tree_flatten(tree)[0]):
+        if isinstance(leaf, Tensor) and leaf.is_complex():
             raise RuntimeError(
-                f"{what}: Expected all outputs to be real but received complex tensor at flattened "
+                f"{what}: Expected all {role} to be real but received complex tensor at flattened "
                 f"input idx: {i}"
             )
-
-
-def _checked_inputs(args: Any, what: str) -> None:
-    for leaf in tree_flatten(args)[0]:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"{what}: Expected all inputs to be Tensors (or trees of them), got {type(leaf)}"
-            )
-        if leaf.is_complex():
-            raise RuntimeError(
-                f"{what}: Expected all inputs to be real but received complex input at flattened "
-                "input. If your computation has complex inputs, use torch.view_as_real"
-            )
-
-
-def _rows(function: Callable[..., Any], basis: tuple[Tensor, ...], chunk_size: int | None) -> Any:
-    """Apply a linear function of flat tensors to each row of a basis; results are stacked."""
-    if not basis or basis[0].shape[0] == 0:
-        raise RuntimeError("jacobian: expected inputs or outputs with at least one element")
-    return vmap_impl(function, 0, 0, "error", chunk_size, *basis)
 
 
 def jacrev(
@@ -89,8 +69,8 @@ def jacrev(
         the form of the input or a tuple of such. With *has_aux* a pair.
 
     Raises:
-        ValueError: *chunk_size* is not positive.
-        RuntimeError: Inputs or outputs are complex or no tensors.
+        ValueError: *chunk_size* is not positive, or an input to differentiate is no tensor.
+        RuntimeError: Inputs or outputs are complex, or outputs are no tensors.
 
     Source:
         torch.func.jacrev.
@@ -100,9 +80,9 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
+        _refuse_complex(args, "jacrev", "inputs")
         numbers = checked_argnums(argnums, len(args))
         chosen = slice_argnums(args, argnums)
-        _checked_inputs(chosen, "jacrev")
         flat_primals, primal_spec = tree_flatten(chosen)
 
         def of_chosen(*primals: Any) -> Any:
@@ -110,17 +90,17 @@ def jacrev(
 
         output, vjp_fn, aux, _ = pullback(of_chosen, chosen, has_aux, "vjp(f, *primals)")
         flat, spec = tree_flatten(output)
-        _checked_outputs(flat, "jacrev")
+        _refuse_complex(output, "jacrev", "outputs")
 
         def rows(*cotangents: Tensor) -> tuple[Tensor, ...]:
             return tuple(tree_flatten(vjp_fn(tree_unflatten(list(cotangents), spec)))[0])
 
         basis = _standard_basis(flat)
-        found = _rows(rows, basis, chunk_size)
+        found = vmap_impl(rows, 0, 0, "error", chunk_size, *basis)
         numels = [leaf.numel() for leaf in flat]
         by_input = [
             [
-                part.view(*leaf.shape, *primal.shape)
+                part.reshape((*leaf.shape, *primal.shape))
                 for part, leaf in zip(rows_of.split(numels), flat, strict=True)
             ]
             for rows_of, primal in zip(found, flat_primals, strict=True)
@@ -162,9 +142,9 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
+        _refuse_complex(args, "jacfwd", "inputs")
         numbers = checked_argnums(argnums, len(args))
         chosen = slice_argnums(args, argnums)
-        _checked_inputs(chosen, "jacfwd")
         flat_primals, primal_spec = tree_flatten(chosen)
 
         def of_chosen(*primals: Any) -> Any:
@@ -178,7 +158,7 @@ def jacfwd(
             output, products, aux = push_forward(
                 of_chosen, chosen, given, has_aux, "jvp(f, primals, tangents)"
             )
-            _checked_outputs(tree_flatten(output)[0], "jacfwd")
+            _refuse_complex(output, "jacfwd", "outputs")
             flat, spec = tree_flatten(products)
             return tuple(flat), aux
 
@@ -190,7 +170,7 @@ def jacfwd(
         for columns_of in found:
             last = columns_of.movedim(0, -1)
             parts = [
-                part.reshape(*columns_of.shape[1:], *primal.shape)
+                part.reshape((*columns_of.shape[1:], *primal.shape))
                 for part, primal in zip(last.split(numels, -1), flat_primals, strict=True)
             ]
             tree = tree_unflatten(parts, primal_spec)

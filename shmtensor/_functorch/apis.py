@@ -91,6 +91,7 @@ def grad(
 
     Raises:
         RuntimeError: *func* returns no tensor with one element, or an input is not floating.
+        ValueError: An input to differentiate is no tensor.
 
     Source:
         torch.func.grad.
@@ -119,6 +120,7 @@ def grad_and_value(
 
     Raises:
         RuntimeError: As `grad`.
+        ValueError: As `grad`.
 
     Source:
         torch.func.grad_and_value.

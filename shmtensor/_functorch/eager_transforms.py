@@ -21,7 +21,6 @@ from shmtensor.utils._pytree import (
     TreeSpec,
     tree_flatten,
     tree_map,
-    tree_map_only,
     tree_unflatten,
     treespec_pprint,
 )
@@ -40,7 +39,12 @@ __all__ = [
 
 
 def _with_inputs(level: Differentiated, tree: Any) -> Any:
-    return tree_map_only(Tensor, level.input, tree)
+    def as_input(leaf: Any) -> Tensor:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+        return level.input(leaf)
+
+    return tree_map(as_input, tree)
 
 
 def _split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
@@ -84,10 +88,7 @@ def grad_and_value_impl(
         value = _checked_value(output)
         create = level.outer_mode and value.requires_grad and level.reaches_outside([value])
         found = level.gradients([value], None, retain_graph=create, create_graph=create)
-        flat, spec = tree_flatten(chosen)
-        gradients = iter(found)
-        flat = [next(gradients) if isinstance(leaf, Tensor) else leaf for leaf in flat]
-        result = tree_unflatten(flat, spec)
+        result = tree_unflatten(found, tree_flatten(chosen)[1])
         value = level.release(value)
         aux = tree_map(level.release, aux)
     if isinstance(argnums, int):
@@ -111,6 +112,10 @@ def grad_impl(
 
 
 def _only_tensors(what: str, flat: list[Any]) -> None:
+    if not flat or (len(flat) == 1 and flat[0] is None):
+        raise RuntimeError(
+            f"{what}: Expected f to be a function that has non-empty output (got output = {flat})"
+        )
     for leaf in flat:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
@@ -136,15 +141,16 @@ def pullback(
         output = func(*inputs)
         output, aux = _split_aux(output, has_aux, what)
         flat, spec = tree_flatten(output)
-        if not flat:
-            raise RuntimeError(
-                f"{what}: Expected f to be a function that has non-empty output (got output = "
-                f"{output})"
-            )
         _only_tensors(what, flat)
+        for leaf in flat:
+            if not (leaf.is_floating_point() or leaf.is_complex()):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
+                    f"Tensor with dtype {leaf.dtype}"
+                )
         released = tree_unflatten([level.release(leaf) for leaf in flat], spec)
         aux = tree_map(level.release, aux)
-    flat_inputs, input_spec = tree_flatten(inputs)
+    input_spec = tree_flatten(inputs)[1]
     single = len(primals) == 1
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -155,13 +161,10 @@ def pullback(
                 f"outputs to the function. cotangents: {_without_text(cotangent_spec)}, primal "
                 f"output: {_without_text(spec)}"
             )
-        found = iter(
-            level.gradients(
-                flat, flat_cotangents, retain_graph=retain_graph, create_graph=create_graph
-            )
+        found = level.gradients(
+            flat, flat_cotangents, retain_graph=retain_graph, create_graph=create_graph
         )
-        leaves = [next(found) if isinstance(leaf, Tensor) else leaf for leaf in flat_inputs]
-        result = tree_unflatten(leaves, input_spec)
+        result = tree_unflatten(found, input_spec)
         return result if not single else (result[0],)
 
     return released, vjp_fn, aux, level.inputs
@@ -239,11 +242,6 @@ def push_forward(
         ]
         output, aux = _split_aux(func(*tree_unflatten(duals, spec)), has_aux, what)
         flat, output_spec = tree_flatten(output)
-        if not flat:
-            raise RuntimeError(
-                f"{what}: Expected f to be a function that has non-empty output (got output = "
-                f"{output})"
-            )
         _only_tensors(what, flat)
         found = [_C._tangent_at(leaf, level) for leaf in flat]
         if strict and any(tangent is None for tangent in found):
@@ -355,10 +353,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     state = shmtensor.get_rng_state()
     output = func(*primals)
     flat = tree_flatten(output)[0]
-    if not flat:
-        raise RuntimeError(
-            f"{what}: Expected f to be a function that has non-empty output (got output = {output})"
-        )
     _only_tensors(what, flat)
 
     def jvp_fn(*tangents: Any) -> Any:

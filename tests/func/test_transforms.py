@@ -342,3 +342,43 @@ def test_wrong_calls(call: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call(x)
     assert T._C._level_count() == 0 and T.is_grad_enabled()
+
+
+def test_jacobians_of_numbers_and_of_nothing() -> None:
+    x = T.tensor(3.0, dtype=D)
+    for jacobian in (jacrev, jacfwd):
+        assert jacobian(lambda a: a * a)(x).equal(T.tensor(6.0, dtype=D))
+        both = jacobian(lambda a, b: a * b, argnums=(0, 1))(x, x + 1)
+        assert both[0].equal(x + 1) and both[1].equal(x)
+        assert jacobian(jacobian(lambda a: a**3))(x).equal(6 * x)
+        assert jacobian(lambda a: a[:0])(T.ones(3)).shape == (0, 3)
+        assert jacobian(lambda a: a * 2)(T.ones(0)).shape == (0, 0)
+    assert hessian(lambda a: a**3)(x).equal(6 * x)
+
+
+def test_what_is_not_differentiable_is_refused() -> None:
+    x = data()
+    text = "All outputs of f must be floating-point or complex Tensors, got Tensor with dtype"
+    for f in (lambda a: a > 0, lambda a: a.sort()[1], lambda a: (a, a.long())):
+        with pytest.raises(RuntimeError, match=text):
+            vjp(f, x)
+        with pytest.raises(RuntimeError, match=text):
+            jacrev(f)(x)
+    for transform in (grad, jacrev):
+        for wrong in (3.0, {"a": x, "b": None}, [x, "text"]):
+            with pytest.raises(ValueError, match="passed to transform API must be Tensor, got <cl"):
+                transform(lambda a: x.sum())(wrong)
+    for empty, shown in ((None, r"\[None\]"), ((), r"\[\]")):
+
+        def nothing(_: T.Tensor, found: Any = empty) -> Any:
+            return found
+
+        with pytest.raises(RuntimeError, match=rf"non-empty output \(got output = {shown}"):
+            vjp(nothing, x)
+        with pytest.raises(RuntimeError, match=rf"non-empty output \(got output = {shown}"):
+            jvp(nothing, (x,), (x,))
+        with pytest.raises(RuntimeError, match=rf"non-empty output \(got output = {shown}"):
+            jacfwd(nothing)(x)
+    for jacobian, name in ((jacrev, "jacrev"), (jacfwd, "jacfwd")):
+        with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real .* idx: 1"):
+            jacobian(lambda a, b: a)(x, x + 1j)
