@@ -206,6 +206,17 @@ def _traced(name: str, schema: Schema) -> str:
     )
 
 
+def signature_text(name: str, schema: Schema) -> str:
+    """What signatures.h says of one signature."""
+    return (
+        f"{_typedef(schema)}"
+        f"{_box_head(name, schema)};\n"
+        f"{_unbox_head(name)};\n"
+        f"{_traced_head(name, schema)};\n"
+        f"{_invoke(name, schema)}"
+    )
+
+
 def emit_adapters(emitter: Emitter, model: Model) -> None:
     """Write signatures.h and adapters.c."""
     found = signatures(model)
@@ -220,22 +231,9 @@ def emit_adapters(emitter: Emitter, model: Model) -> None:
         " *   shmt__box_X     unboxed call of a boxed kernel\n"
         " *   shmt__unbox_X   boxed call of an unboxed kernel\n"
         " *   shmt__traced_X  a call while calls are traced\n"
-        " *   shmt__invoke_X  find the kernel for ks and call it */\n\n"
-        "static inline shmt_keyset shmt__keys_of_optional(const shmt_tensor* t) {\n"
-        "  return t ? shmt__tensor_keys(t) : 0;\n"
-        "}\n\n"
-        "static inline shmt_keyset shmt__keys_of_list(shmt_tensors list) {\n"
-        "  shmt_keyset ks = 0;\n"
-        "  for (int64_t i = 0; i < list.len; i++) ks |= shmt__keys_of_optional(list.data[i]);\n"
-        "  return ks;\n"
-        "}\n"
+        " *   shmt__invoke_X  find the kernel for ks and call it */\n"
     )
-    for name, schema in found.items():
-        header += f"\n{_typedef(schema)}"
-        header += f"{_box_head(name, schema)};\n"
-        header += f"{_unbox_head(name)};\n"
-        header += f"{_traced_head(name, schema)};\n"
-        header += _invoke(name, schema)
+    header += "".join(f"\n{signature_text(name, schema)}" for name, schema in found.items())
     emitter.c_file("signatures.h", "typed calls of kernels, one set per C signature.", SPEC, header)
     source = '#include "dispatch/trace.h"\n#include "generated/signatures.h"\n'
     for name, schema in found.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from codegen.emit.adapters import signatures
 from codegen.emit.callers import caller, emit_ops_header
-from codegen.emit.declarations import declared
+from codegen.emit.declarations import called, declared
 from codegen.emit.emitter import Emitter
 from codegen.emit.implementations import (
     WITH_KEYS,
@@ -22,6 +23,7 @@ from codegen.spec.autograd_kinds import autograd_kind, has_view_kernel
 from codegen.spec.c_types import c_name, c_string, call_arguments, parameters
 from codegen.spec.errors import SpecError
 from codegen.spec.model import Model, Operator, OperatorEntry, file_stem, spec_file
+from codegen.spec.schema import Schema
 from codegen.spec.tables import Tables
 
 _NOT_DENSE = ("SparseCPU", "SparseCsrCPU", "NoMemory")
@@ -177,8 +179,9 @@ def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
     emit_impls(emitter, model)
     _emit_pointwise(emitter, model)
     order = [k.name for k in tables.keys]
+    known = signatures(model)
     for section in model.sections:
-        _emit_section(emitter, model, section, order)
+        _emit_section(emitter, model, section, order, known)
     emit_operator_list(emitter, model)
 
 
@@ -193,17 +196,19 @@ def _emit_pointwise(emitter: Emitter, model: Model) -> None:
     )
 
 
-def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
+def _emit_section(
+    emitter: Emitter, model: Model, section: str, order: list[str], known: dict[str, Schema]
+) -> None:
     head = (
         '#include "autograd/forward/follow.h"\n'
         '#include "autograd/vmap/loop.h"\n'
         '#include "autograd/vmap/random.h"\n'
         '#include "autograd/vmap/rules.h"\n'
         '#include "base/dtype.h"\n'
+        '#include "dispatch/argument_keys.h"\n'
         '#include "dispatch/registry.h"\n'
         '#include "dispatch/trace.h"\n'
         '#include "generated/impls.h"\n'
-        '#include "generated/signatures.h"\n'
         '#include "ops/outputs.h"\n'
         '#include "ops/pointwise/conj_neg_views.h"\n'
         '#include "ops/pointwise/pointwise.h"\n'
@@ -233,5 +238,5 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         f"ops_{file_stem(section)}.c",
         f"the operators of {section}.yaml.",
         spec_file(section),
-        head + helper_includes(text) + declared(text, model) + text,
+        head + helper_includes(text) + declared(text, model) + called(text, known) + text,
     )
