@@ -49,7 +49,7 @@ $(STAMP)/backend: pyproject.toml | $(BIN)/python $(STAMP)
 
 $(STAMP)/install: pyproject.toml setup.py build_ffi.py $(STAMP)/backend | $(STAMP)
 	@echo "the first compilation takes a few minutes"
-	@$(BIN)/python build_ffi.py
+	@$(BIN)/python build_ffi.py --this-machine
 	@echo "installing what the examples need"
 	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples]"
 	@touch $@
@@ -70,6 +70,11 @@ $(STAMP)/docs-extra: pyproject.toml $(STAMP)/install | $(STAMP)
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,docs]"
 	@touch $@
 
+# Programs need kernels for this processor only; tests, those for all processors.
+$(STAMP)/built-here: $(STAMP)/install $(SOURCES)
+	@$(BIN)/python build_ffi.py --this-machine
+	@touch $@
+
 $(STAMP)/built: $(STAMP)/install $(SOURCES)
 	@$(BIN)/python build_ffi.py
 	@touch $@
@@ -79,7 +84,7 @@ build: $(STAMP)/built
 # Everything that the checks need. Installations into one environment must not run at once, as checks may.
 prepare: $(STAMP)/built $(STAMP)/lint-extra $(STAMP)/docs-extra $(STAMP)/test-extra
 
-demo: $(STAMP)/built
+demo: $(STAMP)/built-here
 	@$(BIN)/python examples/hogwild.py --workers $(WORKERS)
 	@echo
 	@echo "What to try next:"
@@ -151,7 +156,7 @@ valgrind: $(STAMP)/built
 	$(BIN)/python tools/fuzz.py --valgrind 300
 
 # SUITE_ARGS='--python PATH ...' for other interpreters, which need the extension built for them.
-cpython-suite: $(STAMP)/built
+cpython-suite: $(STAMP)/built-here
 	$(BIN)/python tools/cpython_suite.py $(SUITE_ARGS)
 
 parity: $(STAMP)/built $(STAMP)/test-extra
@@ -159,7 +164,7 @@ parity: $(STAMP)/built $(STAMP)/test-extra
 	  { echo "torch is not installed; $(BIN)/pip install torch==2.13.0 expecttest hypothesis scipy"; exit 1; }
 	$(BIN)/python tools/parity.py --jobs $(WORKERS) $(PARITY_ARGS)
 
-bench: $(STAMP)/built
+bench: $(STAMP)/built-here
 	$(BIN)/python benchmarks/summary.py
 	$(BIN)/python benchmarks/figures.py
 

@@ -4,6 +4,7 @@
 
     python build_ffi.py                     # in place, optimised
     python build_ffi.py --config asan       # into build/asan/lib
+    python build_ffi.py --this-machine      # kernels for this processor only
     python build_ffi.py -k                  # keep going, show every failure
 
 The steps, under a lock for each configuration: generate code from ``csrc/spec``, let cffi write
@@ -14,6 +15,10 @@ rebuilds what it touches, and depfiles make a changed header rebuild exactly its
 ``native`` is installed into ``shmtensor/``. The other configurations get a package tree of their
 own, ``build/<config>/lib/shmtensor``, whose Python files are links to the sources, so that a
 sanitizer build never replaces the extension that other processes use.
+
+A build has kernels for every level of x86-64, except with ``--this-machine``: then only what this
+processor runs is compiled, in about two thirds of the time. A later build without the option adds
+the rest, and from then on the option changes nothing (``build/<config>/levels`` says which).
 
 Environment: ``CC`` (may say ``ccache gcc``), ``SHMTENSOR_CFLAGS``, ``SHMTENSOR_LDFLAGS``,
 ``SHMTENSOR_BUNDLE_BLAS=0`` (no BLAS inside), ``SHMTENSOR_JOBS``.
@@ -94,6 +99,14 @@ _ISA = (
     ("_v3.c", "-march=x86-64-v3"),
     ("_v4.c", "-march=x86-64-v4 -mprefer-vector-width=512"),
 )
+# Levels of kernels, by SHMT_CPU_...; the first is all that other processors have.
+LEVELS = ("base", "v3", "v4")
+_LEVEL_PROBE = """\
+int main(void) {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("x86-64-v4") ? 2 : __builtin_cpu_supports("x86-64-v3") ? 1 : 0;
+}
+"""
 
 
 class BuildError(Exception):
@@ -350,6 +363,46 @@ def _isa_flags(name: str) -> str:
     return next((flags for suffix, flags in _ISA if name.endswith(suffix)), "")
 
 
+def _machine_level(build_dir: Path) -> str | None:
+    """Which level the extension would choose here; None where nothing tells."""
+    source, program = build_dir / "level.c", build_dir / "level"
+    _write_if_changed(source, _LEVEL_PROBE)
+    command = [*shlex.split(_compiler()), str(source), "-o", str(program)]
+    try:
+        subprocess.run(command, capture_output=True, check=True)
+        number = subprocess.run([program], check=False).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return LEVELS[number] if 0 <= number < len(LEVELS) else None
+
+
+def _chosen_level(build_dir: Path, *, this_machine: bool) -> str | None:
+    """The only level to compile kernels of; None: all of them."""
+    if not this_machine or not _is_x86() or _target() != platform.machine():
+        return None
+    with contextlib.suppress(FileNotFoundError):
+        if (build_dir / "levels").read_text().split() == list(LEVELS):
+            return None
+    return _machine_level(build_dir)
+
+
+def _of_level(generated: list[Path], level: str | None) -> list[Path]:
+    """Without the kernels that a processor of this level does not run.
+
+    Of the files of a template, it runs the one of its level, or of the next lower one there is.
+    """
+    if level is None:
+        return generated
+    kernels = {path for path in generated if "/generated/kernels/" in f"/{_rel(path)}"}
+    kept: dict[Path, Path] = {}
+    for one in LEVELS[: LEVELS.index(level) + 1]:
+        for path in kernels:
+            if path.stem.endswith(f"_{one}"):
+                kept[path.with_name(path.stem.removesuffix(f"_{one}"))] = path
+    left_out = kernels - set(kept.values())
+    return [path for path in generated if path not in left_out]
+
+
 def _optimisation(inner: str) -> str:
     """How much one generated file is optimised."""
     if inner == "generated/adapters.c":
@@ -430,8 +483,14 @@ def _ninja_escape(text: str) -> str:
     return text.replace("$", "$$").replace(":", "$:").replace(" ", "$ ")
 
 
-def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c: Path) -> Path:
-    """Write ``build.ninja``; returns its path."""
+def write_ninja(
+    config: str,
+    build_dir: Path,
+    generated: list[Path],
+    extension_c: Path,
+    level: str | None = None,
+) -> Path:
+    """Write ``build.ninja``, for kernels of all levels or of one; returns its path."""
     base = _rel(build_dir)
     tag = sysconfig.get_config_var("SOABI") or "python"
     cflags = f"{_FLAGS[config]} {os.environ.get('SHMTENSOR_CFLAGS', '')}".strip()
@@ -474,6 +533,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         extra = [_isa_flags(name)]
         if _is_of_library(inner):
             extra.append(_LIBRARY_FLAGS)
+        if level is not None and inner == "generated/loops.c":
+            extra.append(f"-DSHMT_ONLY_LEVEL={LEVELS.index(level)}")
         if inner.startswith("csrc/capi/"):
             # With types: tools/public_symbols.py compares those of the interface.
             extra.append("-g")
@@ -494,7 +555,7 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         return out
 
     built: dict[Path, str] = {}
-    compiled = filter(_is_for_target, generated)
+    compiled = filter(_is_for_target, _of_level(generated, level))
     for source in dict.fromkeys([*_hand_written(), *compiled, extension_c]):
         built[source] = compile_file(source)
         inner = _rel(source).removeprefix(f"{base}/")
@@ -696,6 +757,7 @@ def build(
     config: str = "native",
     *,
     in_place: bool = True,
+    this_machine: bool = False,
     keep_going: bool = False,
     verbose: bool = False,
 ) -> Artifacts:
@@ -704,6 +766,7 @@ def build(
     Args:
         config: ``native``, ``dev``, ``asan`` or ``tsan``.
         in_place: Also install the result (see the module's docstring for where).
+        this_machine: Kernels for this processor will do, unless all have been built before.
         keep_going: Compile everything that compiles, then fail.
         verbose: Print every command.
 
@@ -723,10 +786,12 @@ def build(
             generated = generate(build_dir)
         _write_version_header(build_dir)
         extension_c = emit_extension_c(build_dir)
-        ninja_file = write_ninja(config, build_dir, generated, extension_c)
+        level = _chosen_level(build_dir, this_machine=this_machine)
+        ninja_file = write_ninja(config, build_dir, generated, extension_c, level)
         run_ninja(ninja_file, keep_going=keep_going, verbose=verbose)
         artifacts = _collect(build_dir)
         check_symbols(build_dir / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}", build_dir / SONAME)
+        _write_if_changed(build_dir / "levels", f"{level or ' '.join(LEVELS)}\n")
         if in_place:
             artifacts.install(PACKAGE if config == "native" else _link_tree(build_dir))
     return artifacts
@@ -736,11 +801,21 @@ def main(arguments: list[str] | None = None) -> int:
     """Build in place from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Build shmtensor in place.")
     parser.add_argument("--config", choices=CONFIGS, default="native")
+    parser.add_argument(
+        "--this-machine",
+        action="store_true",
+        help="kernels for this processor will do, unless all have been built before",
+    )
     parser.add_argument("-k", "--keep-going", action="store_true", help="show every failure")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the commands")
     options = parser.parse_args(arguments)
     try:
-        build(options.config, keep_going=options.keep_going, verbose=options.verbose)
+        build(
+            options.config,
+            this_machine=options.this_machine,
+            keep_going=options.keep_going,
+            verbose=options.verbose,
+        )
     except BuildError as error:
         print(f"build_ffi: {error}", file=sys.stderr)
         return 1

@@ -19,19 +19,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import build_ffi
 
 
-def _build(*, in_place: bool) -> build_ffi.Artifacts:
+def _build(*, in_place: bool, this_machine: bool) -> build_ffi.Artifacts:
     try:
-        return build_ffi.build("native", in_place=in_place)
+        return build_ffi.build("native", in_place=in_place, this_machine=this_machine)
     except build_ffi.BuildError as error:
         raise SystemExit(f"shmtensor: {error}") from error
 
 
 class BuildExtension(build_ext):
-    """Compile by ninja; the objects stay in ``build/native`` between runs."""
+    """Compile by ninja; the objects stay in ``build/native`` between runs.
+
+    What stays in this tree is for this machine; archives have kernels for all processors.
+    """
 
     def run(self) -> None:
         """Build and install into the source tree or into ``build_lib``."""
-        artifacts = _build(in_place=bool(self.inplace))
+        in_place = bool(self.inplace)
+        artifacts = _build(in_place=in_place, this_machine=in_place)
         if not self.inplace:
             artifacts.install(Path(self.build_lib) / "shmtensor", stripped=True)
 
@@ -44,7 +48,7 @@ class CleanPy(build_py):
 
     def run(self) -> None:
         """Generate, drop what an earlier build left behind, collect."""
-        _build(in_place=False)
+        _build(in_place=False, this_machine=self.editable_mode)
         if not self.editable_mode:
             shutil.rmtree(Path(self.build_lib) / "shmtensor", ignore_errors=True)
             # as_torch/site has folders that look like packages and have no __init__.py.

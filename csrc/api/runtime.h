@@ -12,4 +12,11 @@ void shmt_set_num_threads(int n);
  * Ownership: static. */
 const char* shmt_cpu_capability(void);
 
+/* The only level that this build has kernels of, if it is for one machine alone; NULL where it has all.
+ * Ownership: static. */
+const char* shmt_only_cpu_capability(void);
+
+/* 0: this build has no kernels for this CPU, or none for the level that SHMTENSOR_CPU_CAPABILITY names; otherwise 1. */
+int shmt_has_kernels(void);
+
 #endif

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from shmtensor._boundary.core import ffi, lib
 
-__all__ = ["blas_library", "cpu_capability", "get_num_threads", "set_num_threads"]
+__all__ = [
+    "blas_library",
+    "cpu_capability",
+    "get_num_threads",
+    "only_cpu_capability",
+    "set_num_threads",
+]
 
 
 def get_num_threads() -> int:
@@ -29,6 +35,15 @@ def set_num_threads(n: int) -> None:
 def cpu_capability() -> str:
     """The level kernels use: ``base``, ``v3`` (AVX2) or ``v4`` (AVX-512)."""
     text: bytes = ffi.string(lib.shmt_cpu_capability())
+    return text.decode()
+
+
+def only_cpu_capability() -> str | None:
+    """The only level of a build for one machine alone, or ``None`` where the build has all."""
+    name = lib.shmt_only_cpu_capability()
+    if name == ffi.NULL:
+        return None
+    text: bytes = ffi.string(name)
     return text.decode()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -53,6 +54,23 @@ FILES = {
     "int shmt_two(void) { return SHMT_VALUE; }\n",
     "shmtensor/__init__.py": "",
 }
+# A template for all levels, one without v4, and the table.
+KERNELS = """
+def kernels(out):
+    made = []
+    only = "#ifndef SHMT_ONLY_LEVEL\\n#define SHMT_ONLY_LEVEL -1\\n#endif\\n"
+    texts = {"loops": only + "int shmt_only(void) { return SHMT_ONLY_LEVEL; }\\n"}
+    for name, levels in (("add", ("base", "v3", "v4")), ("light/mul", ("base", "v3"))):
+        for level in levels:
+            texts[f"kernels/{name}_{level}"] = "extern int nothing;\\n"
+    for name, text in texts.items():
+        path = out / f"{name}.c"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_text(text)
+        made.append(path)
+    return made
+"""
 
 
 @pytest.fixture
@@ -81,6 +99,15 @@ def compiled(result: subprocess.CompletedProcess[str]) -> set[str]:
     assert result.returncode == 0, result.stdout + result.stderr
     words = result.stdout.split()
     return {Path(w).name for before, w in itertools.pairwise(words) if before == "-c"}
+
+
+@pytest.fixture
+def tree_with_kernels(tree):
+    generator = GENERATOR.replace("c_files=[]", "c_files=kernels(out)")
+    assert generator != GENERATOR
+    (tree / "csrc/codegen/__init__.py").write_text(KERNELS + generator)
+    (tree / "csrc/api/only.h").write_text("int shmt_only(void);\n")
+    return tree
 
 
 def call(tree: Path, name: str, package: str = ".") -> int:
@@ -198,6 +225,73 @@ def test_instruction_sets_of_x86_are_left_out_for_other_processors():
         check=True,
     ).stdout
     assert output.split() == ["aarch64", "True", "False", "True"]
+
+
+ALL_KERNELS = {"add_base.c", "add_v3.c", "add_v4.c", "mul_base.c", "mul_v3.c"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one level")
+def test_kernels_for_this_machine_come_first_and_the_rest_when_all_are_wanted(tree_with_kernels):
+    tree = tree_with_kernels
+    first = compiled(build(tree, "--this-machine"))
+    for_level = (
+        {"add_base.c", "mul_base.c"},
+        {"add_v3.c", "mul_v3.c"},
+        {"add_v4.c", "mul_v3.c"},
+    )
+    assert first & ALL_KERNELS == for_level[call(tree, "only")]
+    assert compiled(build(tree, "--this-machine")) == set()
+    assert compiled(build(tree)) == (ALL_KERNELS - first) | {"loops.c"}
+    assert call(tree, "only") == -1
+    # What was built for everybody stays.
+    assert compiled(build(tree, "--this-machine")) == set()
+    assert call(tree, "only") == -1
+
+
+def test_build_for_another_machine_is_refused_with_what_to_do():
+    code = """
+import sys, types
+lib = types.SimpleNamespace(
+    shmt_has_kernels=lambda: 0,
+    shmt_only_cpu_capability=lambda: b"v4",
+    shmt_cpu_capability=lambda: b"base",
+)
+module = types.ModuleType("shmtensor._C")
+module.ffi, module.lib = types.SimpleNamespace(string=bytes), lib
+sys.modules[module.__name__] = module
+import shmtensor
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: this build of shmtensor is for processors of level v4, and the processor or "
+        "SHMTENSOR_CPU_CAPABILITY says base; python build_ffi.py builds all levels"
+    )
+
+
+def test_archives_have_kernels_for_all_processors_and_the_tree_for_this_one():
+    code = """
+import runpy, setuptools, build_ffi
+given, calls = {}, []
+setuptools.setup = given.update
+build_ffi.build = lambda config, **how: calls.append(how) or build_ffi.Artifacts({})
+runpy.run_path("setup.py")
+for is_editable in (False, True):
+    command = given["cmdclass"]["build_ext"](setuptools.Distribution())
+    command.build_lib = "build/nothing"
+    command.editable_mode = is_editable
+    command.ensure_finalized()
+    command.run()
+    print(calls.pop())
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert output.splitlines() == [
+        "{'in_place': False, 'this_machine': False}",
+        "{'in_place': True, 'this_machine': True}",
+    ]
 
 
 def test_module_declares_itself_once(tree):

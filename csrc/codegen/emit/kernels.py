@@ -262,8 +262,11 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         "/* The level the loops were chosen for, SHMT_CPU_...: what the CPU has, lowered by\n"
         " * SHMTENSOR_CPU_CAPABILITY. */\n"
         "extern int shmt__cpu_level;\n"
+        "/* The only level that this build has loops of, SHMT_CPU_...; -1 where it has all. Where\n"
+        " * shmt__cpu_level is lower, there are none to call. */\n"
+        "extern const int shmt__only_cpu_level;\n"
         '/* "base", "v3" or "v4". */\n'
-        "const char* shmt__cpu_level_name(void);"
+        "const char* shmt__cpu_level_name(int level);"
     )
     emitter.c_file("loops.h", "the loops that code names.", OWN_SPEC, header)
     rows.append(f"  SHMT_N_LOOPS = {len(rows)},\n")
@@ -283,9 +286,9 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         for level in loops.templates[loop.template].levels:
             for dtype in loop.dtypes:
                 source += f"DECLARE(shmt__loop_{loop.name}_{dtype}_{level});\n"
+    source += _BUILT
     for level in LEVELS:
-        if level == LEVELS[1]:
-            source += "\n#if defined(__x86_64__) /* elsewhere only the level base is compiled */"
+        source += f"\n#if SHMT_HAS_{level.upper()}"
         source += f"\nstatic const shmt__loop loops_{level}[SHMT_N_LOOPS + 1][SHMT_N_DTYPES] = {{\n"
         for loop in loops.loops.values():
             best = _best_level(loops.templates[loop.template], level)
@@ -294,8 +297,7 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
                 source += f"    [{tables.dtype(dtype).constant}] = "
                 source += f"shmt__loop_{loop.name}_{dtype}_{best},\n"
             source += "  },\n"
-        source += "};\n"
-    source += "#endif\n"
+        source += "};\n#endif\n"
     costly = "".join(
         f"  [SHMT_LOOP_{loop.name}] = true,\n"
         for loop in loops.loops.values()
@@ -311,13 +313,49 @@ def _best_level(template: Template, level: str) -> str:
     return [lv for lv in template.levels if LEVELS.index(lv) <= limit][-1]
 
 
+_BUILT = """
+/* A build for one machine alone, build_ffi.py --this-machine, has one level: SHMT_ONLY_LEVEL. */
+#if defined(SHMT_ONLY_LEVEL)
+#define SHMT_HAS_BASE (SHMT_ONLY_LEVEL == 0)
+#define SHMT_HAS_V3   (SHMT_ONLY_LEVEL == 1)
+#define SHMT_HAS_V4   (SHMT_ONLY_LEVEL == 2)
+#else
+#define SHMT_HAS_BASE 1
+#if defined(__x86_64__)
+#define SHMT_HAS_V3 1
+#define SHMT_HAS_V4 1
+#else
+#define SHMT_HAS_V3 0
+#define SHMT_HAS_V4 0
+#endif
+#endif
+"""
+
 _CHOICE = """
-const shmt__loop (*shmt__loops)[SHMT_N_DTYPES] = loops_base;
+/* By SHMT_CPU_.... */
+static const shmt__loop (*const tables[])[SHMT_N_DTYPES] = {
+#if SHMT_HAS_BASE
+  [SHMT_CPU_BASE] = loops_base,
+#endif
+#if SHMT_HAS_V3
+  [SHMT_CPU_V3] = loops_v3,
+#endif
+#if SHMT_HAS_V4
+  [SHMT_CPU_V4] = loops_v4,
+#endif
+};
+
+#if defined(SHMT_ONLY_LEVEL)
+const int shmt__only_cpu_level = SHMT_ONLY_LEVEL;
+#else
+const int shmt__only_cpu_level = -1;
+#endif
+const shmt__loop (*shmt__loops)[SHMT_N_DTYPES];
 int shmt__cpu_level = SHMT_CPU_BASE;
 
-const char* shmt__cpu_level_name(void) {
+const char* shmt__cpu_level_name(int level) {
   static const char* const names[] = {"base", "v3", "v4"};
-  return names[shmt__cpu_level];
+  return names[level];
 }
 
 static int detect_level(void) {
@@ -330,18 +368,13 @@ static int detect_level(void) {
 }
 
 __attribute__((constructor)) static void choose_loops(void) {
-  static const shmt__loop (*const tables[])[SHMT_N_DTYPES] = {
-      loops_base,
-#if defined(__x86_64__)
-      loops_v3,
-      loops_v4,
-#endif
-  };
   int wanted = shmt__options_get()->cpu_capability;
   int level = detect_level();
   if (wanted == SHMT_CPU_CAPABILITY_BASE) level = SHMT_CPU_BASE;
   if (wanted == SHMT_CPU_CAPABILITY_V3 && level > SHMT_CPU_V3) level = SHMT_CPU_V3;
+  if (shmt__only_cpu_level >= 0 && level > shmt__only_cpu_level) level = shmt__only_cpu_level;
   shmt__cpu_level = level;
-  shmt__loops = tables[level];
+  /* Below the only level there are none; the package refuses to be imported then. */
+  shmt__loops = tables[shmt__only_cpu_level >= 0 ? shmt__only_cpu_level : level];
 }
 """

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from shmtensor._boundary.runtime import cpu_capability
+from shmtensor._boundary.runtime import cpu_capability, only_cpu_capability
 from shmtensor._cli._common import check_lines, count, print_json
 from shmtensor.inspect import Check
 from shmtensor.multiprocessing._stdlib import interpreter_flags
@@ -122,12 +122,16 @@ def _files() -> set[str]:
         return set()
 
 
+def _lower_levels() -> Sequence[str]:
+    """The levels below this process's that the build has, too."""
+    return () if only_cpu_capability() else _LEVELS[: _LEVELS.index(cpu_capability())]
+
+
 def _results(quick: bool) -> Iterator[Check]:
     mark, before = uuid.uuid4().hex, _files()
     for section in _SECTIONS:
         yield from _run(section, mark, {})
-    level = cpu_capability()
-    for lower in () if quick else _LEVELS[: _LEVELS.index(level)]:
+    for lower in () if quick else _lower_levels():
         results = list(_run("operators", mark, {"SHMTENSOR_CPU_CAPABILITY": lower}))
         failed = [check for check in results if check.verdict == "bad"]
         for check in failed:

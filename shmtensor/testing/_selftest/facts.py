@@ -11,7 +11,7 @@ from pathlib import Path
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._boundary.runtime import blas_library, cpu_capability
+from shmtensor._boundary.runtime import blas_library, cpu_capability, only_cpu_capability
 from shmtensor.inspect import Check, check_machine
 
 __all__ = ["CHECKS"]
@@ -49,9 +49,10 @@ def _interpreter() -> list[Check]:
 def _build() -> list[Check]:
     extension = Path(str(_C.__file__))
     size = extension.stat().st_size / 2**20
+    level = cpu_capability()
     found = [
         Check("extension", "ok", f"{extension.name}, {size:.1f} MiB"),
-        Check("instruction set", "ok", cpu_capability()),
+        Check("instruction set", "ok", level if only_cpu_capability() is None else f"{level} only"),
     ]
     library = blas_library()
     if library == "none":
