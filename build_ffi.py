@@ -84,7 +84,11 @@ _LIGHT = "-O2 -ftree-vectorize -fvect-cost-model=dynamic -fpeel-loops -funswitch
 # All loops for x86 older than v3: what their sources write as vectors stays vectors, and few
 # processors sold since 2015 run these. Elsewhere the level base is the only one.
 _OLD = "-O2"
-# Conversions of boxed calls: no loops, and seldom called.
+# What calls kernels, made from the specification: long, without loops over elements, and most of it
+# calls of functions in other files, which -O2 and -O3 make no faster.
+_CALLERS = "-O1 -foptimize-sibling-calls -fstrict-aliasing"
+_CALLER_FOLDERS = ("generated/autograd/", "generated/forward/", "generated/views/")
+# Conversions of boxed calls: seldom called besides.
 _BOXED = "-O1"
 _LINK = {
     "native": "-pthread",
@@ -407,6 +411,8 @@ def _optimisation(inner: str) -> str:
     """How much one generated file is optimised."""
     if inner == "generated/adapters.c":
         return _BOXED
+    if inner.startswith(("generated/ops_", *_CALLER_FOLDERS)):
+        return _CALLERS
     if not inner.startswith("generated/kernels/"):
         return ""
     if inner.endswith("_base.c") and _is_x86():
