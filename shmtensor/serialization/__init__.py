@@ -12,6 +12,7 @@ Whole modules are saved under this package's names. In torch's files, modules ar
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import os
@@ -23,12 +24,13 @@ from typing import IO, Any, TypeAlias
 
 from shmtensor.serialization._archive import (
     Archive,
+    FromCaller,
     MapLocation,
     default_restore_location,
     read_legacy,
 )
 from shmtensor.serialization._budget import Budget
-from shmtensor.serialization._names import readable, user_globals
+from shmtensor.serialization._names import is_blocked, name_of_today, readable, user_globals
 from shmtensor.serialization._unpickling import load_any, load_weights
 from shmtensor.serialization._writing import stem_of, write_archive, write_legacy
 from shmtensor.storage.from_files import open_descriptor
@@ -86,8 +88,8 @@ def _opened(f: FileLike, mode: str) -> Iterator[IO[bytes]]:
         raise AttributeError(_unseekable(f"'{type(f).__name__}' object has no attribute 'seek'"))
     if missing:
         raise AttributeError(
-            f"expected 'f' to be a string, a path, or a file-like object with a '{missing[0]}' "
-            f"attribute, got {type(f).__name__}"
+            f"expected 'f' to be string, path, or a file-like object with a '{missing[0]}' "
+            "attribute"
         )
     yield f if mode == "rb" else _OnlyWrites(f)  # type: ignore
 
@@ -197,8 +199,8 @@ def load(
     if _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
         if _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
             raise RuntimeError(
-                "TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set, "
-                "which contradict each other"
+                "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
+                "should be set, but both were set."
             )
         weights_only = True
     if weights_only and pickle_module is not None:
@@ -222,18 +224,21 @@ def load(
         is_archive = _is_archive(file)
         if weights_only:
             budget = _budget_of(file)
-        if is_archive:
-            archive = Archive(file, bool(mmap), map_location, budget)
-            loaded = read_pickle(archive.pickled(), archive.find_storage)
-            file.seek(archive.end)  # where the next object may begin
-            return loaded
-        if mmap:
-            raise RuntimeError(
-                "mmap can only be used with files saved with "
-                "`torch.save(_use_new_zipfile_serialization=True), please torch.save your "
-                "checkpoint with this option in order to use mmap."
-            )
-        return read_legacy(file, read_pickle, map_location)
+        try:
+            if is_archive:
+                archive = Archive(file, bool(mmap), map_location, budget)
+                loaded = read_pickle(archive.pickled(), archive.find_storage)
+                file.seek(archive.end)  # where the next object may begin
+                return loaded
+            if mmap:
+                raise RuntimeError(
+                    "mmap can only be used with files saved with "
+                    "`torch.save(_use_new_zipfile_serialization=True), please torch.save your "
+                    "checkpoint with this option in order to use mmap."
+                )
+            return read_legacy(file, read_pickle, map_location)
+        except FromCaller as carried:
+            raise carried.error from carried.error.__cause__
 
 
 # --- what files may use -------------------------------------------------------------------------
@@ -242,10 +247,13 @@ def load(
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Allow these classes and functions in ``load(weights_only=True)``.
 
+    Nothing of ``os``, ``posix``, ``nt`` and ``sys`` is read even then, and the names that every
+    file may use keep their meaning.
+
     Args:
         safe_globals: Classes or functions, or pairs of one and its full name.
     """
-    user_globals.extend(safe_globals)
+    user_globals[:] = dict.fromkeys([*user_globals, *safe_globals])
 
 
 def get_safe_globals() -> list[Any]:
@@ -285,22 +293,43 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
         f: A path or a readable, seekable file object.
 
     Raises:
-        RuntimeError: The file is not an archive.
+        ValueError: The file is not an archive. RuntimeError: It is damaged.
 
     Source:
         torch.serialization.get_unsafe_globals_in_checkpoint.
     """
     with _opened(f, "rb") as file:
         if not _is_archive(file):
-            raise RuntimeError("load(): the file is not an archive")
+            raise ValueError("Expected input to be a checkpoint returned by torch.save")
         data = Archive(file, False, "meta", _budget_of(file)).pickled()
-    found: dict[str, None] = {}
-    texts: list[str] = []
+    known = readable()
+    unsafe: dict[str, None] = {}
+    for module, name in _globals_in(data):
+        full = f"{module}.{name}"
+        if is_blocked(module) or full not in known:
+            unsafe[full] = None
+    return list(unsafe)
+
+
+def _globals_in(data: IO[bytes]) -> Iterator[tuple[str, str]]:
+    """Module and name of everything that a pickle looks up, as far as it can be read off."""
+    protocol = 0
+    memo: dict[int, Any] = {}
+    #: The last two values, None where they are no texts.
+    pushed: collections.deque[Any] = collections.deque([None, None], maxlen=2)
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name == "GLOBAL":
-            found[str(argument).replace(" ", ".")] = None
-        elif opcode.name == "STACK_GLOBAL":
-            found[".".join(texts[-2:])] = None
-        elif isinstance(argument, str):
-            texts.append(argument)
-    return [name for name in found if name not in readable()]
+        if opcode.name == "PROTO":
+            protocol = argument
+        elif opcode.name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            memo[len(memo) if argument is None else argument] = pushed[-1]
+        elif opcode.name in ("GET", "BINGET", "LONG_BINGET"):
+            pushed.append(memo.get(argument))
+        elif opcode.name in ("GLOBAL", "STACK_GLOBAL"):
+            if opcode.name == "GLOBAL":
+                module, _, name = argument.partition(" ")
+            else:
+                module, name = map(str, pushed)
+            yield name_of_today(module, name) if protocol <= 2 else (module, name)
+            pushed.append(None)
+        elif opcode.stack_after:
+            pushed.append(argument if isinstance(argument, str) else None)

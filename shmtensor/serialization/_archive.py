@@ -19,10 +19,23 @@ from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL
 from shmtensor.storage import TypedStorage, UntypedStorage, from_files
 from shmtensor.storage.typed import LEGACY_CLASSES
 
-__all__ = ["Archive", "MapLocation", "default_restore_location", "read_legacy"]
+__all__ = ["Archive", "FromCaller", "MapLocation", "default_restore_location", "read_legacy"]
 
 MapLocation: TypeAlias = Callable[[UntypedStorage, str], Any] | Any | dict[str, str] | None
 ReadPickle: TypeAlias = Callable[[IO[bytes], Callable[[Any], Any]], Any]
+
+
+class FromCaller(Exception):
+    """Carries what the function ``map_location`` raised past those who judge the file.
+
+    Args:
+        error: It.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
 
 # --- references and places ----------------------------------------------------------------------
 
@@ -86,9 +99,17 @@ def _place(storage: UntypedStorage, location: str, wanted: MapLocation) -> Untyp
     elif isinstance(wanted, str | _C.device):
         location = str(wanted)
     elif wanted is not None:
-        placed = wanted(storage, location)
+        try:
+            placed = wanted(storage, location)
+        except Exception as error:
+            raise FromCaller(error) from error
+        if isinstance(placed, TypedStorage | UntypedStorage):
+            return placed.untyped()
         if placed is not None:
-            return placed.untyped()  # type: ignore[no-any-return]
+            wrong = TypeError(
+                f"map_location should return a storage or None, got {type(placed).__name__}"
+            )
+            raise FromCaller(wrong)
     return default_restore_location(storage, str(location))
 
 
@@ -240,8 +261,12 @@ class Archive:
         self._budget = budget
         self._map_location = map_location
         self._mapped = from_files.mapped(file, 0, self._size, "c")[0] if mmap else None
-        has_order = f"{self._stem}byteorder" in self._zip.namelist()
-        self._foreign = has_order and self._record("byteorder") != sys.byteorder.encode()
+        order = sys.byteorder.encode()
+        if f"{self._stem}byteorder" in self._zip.namelist():
+            order = self._record("byteorder")
+        if order not in (b"little", b"big"):
+            raise ValueError(f"Unknown endianness type: {order[:40].decode(errors='replace')}")
+        self._foreign = order != sys.byteorder.encode()
         self._loaded: dict[str, UntypedStorage] = {}
 
     def _opened(self) -> zipfile.ZipFile:

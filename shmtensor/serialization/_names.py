@@ -7,6 +7,7 @@ other's files, and none of the names must be importable.
 
 from __future__ import annotations
 
+import _compat_pickle
 import collections
 import functools
 import pickle
@@ -33,7 +34,10 @@ from shmtensor.storage.typed import LEGACY_CLASSES
 __all__ = [
     "CONTAINERS",
     "REBUILDS",
+    "allowed",
+    "is_blocked",
     "name_in_files",
+    "name_of_today",
     "readable",
     "reduce_for_file",
     "user_globals",
@@ -225,6 +229,42 @@ CONTAINERS: dict[str, Any] = {
 #: What `add_safe_globals` was given.
 user_globals: list[Any] = []
 
+#: Modules of which a file may use nothing, whatever `add_safe_globals` was given.
+_BLOCKED = {"nt", "os", "posix", "sys"}
+
+
+def is_blocked(module: str) -> bool:
+    """Return whether a file may use nothing of a module, or of the package that it is in."""
+    return module.partition(".")[0] in _BLOCKED
+
+
+def name_of_today(module: str, name: str) -> tuple[str, str]:
+    """Return the name that Python 3 has for one of Python 2, which protocols up to 2 write."""
+    if (module, name) in _compat_pickle.NAME_MAPPING:
+        return _compat_pickle.NAME_MAPPING[module, name]
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name
+
+
+def allowed(item: Any) -> tuple[Any, str | None]:
+    """Return the class or function of an item of `user_globals`, and the name that it was given.
+
+    Raises:
+        ValueError, TypeError: The item is a tuple, but not a pair with a string.
+    """
+    if not isinstance(item, tuple):
+        return item, None
+    if len(item) != 2:
+        raise ValueError(
+            "Expected tuple of length 2 (global, str of callable full path), but got tuple of "
+            f"length: {len(item)}"
+        )
+    value, name = item
+    if type(name) is not str:
+        raise TypeError(
+            f"Expected second item in tuple to be str of callable full path, but got: {type(name)}"
+        )
+    return value, name
+
 
 @functools.cache
 def _fixed() -> dict[str, Any]:
@@ -251,15 +291,15 @@ def _fixed() -> dict[str, Any]:
 
 def readable() -> dict[str, Any]:
     """Return what a file may use, by full name: the fixed names and `add_safe_globals`."""
-    known = dict(_fixed())
+    known: dict[str, Any] = {}
     for item in user_globals:
-        value, name = item if isinstance(item, tuple) else (item, None)
+        value, name = allowed(item)
         if name is None:
             module, plain = torch_name(value) or (value.__module__, value.__qualname__)
             known[f"{module}.{plain}"] = value
             name = f"{value.__module__}.{value.__qualname__}"
         known[name] = value
-    return known
+    return known | _fixed()  # whose checks rely on them
 
 
 def torch_name(obj: Any) -> tuple[str, str] | None:

@@ -21,7 +21,15 @@ from typing import IO, Any
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor.serialization._budget import Budget, Forbidden, brief
-from shmtensor.serialization._names import CONTAINERS, REBUILDS, readable, user_globals
+from shmtensor.serialization._names import (
+    CONTAINERS,
+    REBUILDS,
+    allowed,
+    is_blocked,
+    name_of_today,
+    readable,
+    user_globals,
+)
 
 __all__ = ["load_any", "load_weights"]
 
@@ -177,12 +185,16 @@ class _Reader:
         self._find_storage = find_storage
         self._encoding = encoding
         self._known = readable()
-        self._users = {id(i[0] if isinstance(i, tuple) else i) for i in user_globals}
+        self._users = {id(allowed(item)[0]) for item in user_globals}
         self._calls = self._users | {id(f) for f in (*REBUILDS.values(), *CONTAINERS.values())}
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._protocol = 0
 
     # --- bytes ----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._protocol = self._number(1)
 
     def _take(self, size: int) -> bytes:
         data = self._read(size) if size <= self._n_bytes else b""
@@ -221,13 +233,21 @@ class _Reader:
     # --- instructions ---------------------------------------------------------------------------
 
     def _global(self, module: str, name: str) -> None:
+        if self._protocol <= 2 and f"{module}.{name}" not in self._known:
+            module, name = name_of_today(module, name)
         full = f"{module}.{name}"
+        if is_blocked(module):
+            raise Forbidden(
+                f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked."
+            )
         found = self._known.get(full)
         if found is None:
+            full = full.removeprefix("builtins.")
             raise Forbidden(
-                f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you "
-                f"trust the file, use add_safe_globals([{name}]) or the context manager "
-                f"safe_globals([{name}]) to allow it"
+                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please "
+                f"use `shmtensor.serialization.add_safe_globals([{full}])` or the "
+                f"`shmtensor.serialization.safe_globals([{full}])` context manager to allowlist "
+                "this global if you trust this class/function."
             )
         self._stack.append(found)
 
@@ -274,8 +294,11 @@ class _Reader:
 
     def _set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        if not isinstance(target, dict):
-            raise Forbidden(f"items for an object of type {type(target).__name__}")
+        kind = type(target)
+        if kind not in (dict, collections.OrderedDict, collections.Counter) and not (
+            id(kind) in self._users and issubclass(kind, dict)
+        ):
+            raise Forbidden(f"items for an object of type {kind.__name__}")
         for at in range(0, len(items), 2):
             target[self._keys.checked(items[at])] = items[at + 1]
 
@@ -374,7 +397,7 @@ def _signed(reader: _Reader, size: int) -> int:
 
 
 _INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
-    pickle.PROTO: lambda r: r._take(1),
+    pickle.PROTO: _Reader._begin,
     pickle.FRAME: lambda r: r._take(8),
     pickle.MARK: _push(lambda r: _MARK),
     pickle.POP: lambda r: r._stack.pop(),
@@ -448,12 +471,13 @@ def load_weights(
         pickle.UnpicklingError: The pickle is damaged, or uses something that is not allowed.
         RuntimeError: A storage or a tensor cannot be made.
     """
+    here = file.tell()
+    file.seek(0, os.SEEK_END)
+    n_bytes = file.tell() - here
+    file.seek(here)
+    reader = _Reader(file, find_storage, encoding, n_bytes, budget)
     try:
-        here = file.tell()
-        file.seek(0, os.SEEK_END)
-        n_bytes = file.tell() - here
-        file.seek(here)
-        return _Reader(file, find_storage, encoding, n_bytes, budget).run()
+        return reader.run()
     except pickle.UnpicklingError as error:
         reason: Exception = error
     except (

@@ -531,3 +531,26 @@ def test_storages_of_absent_devices_need_a_place() -> None:
     assert load(io.BytesIO(data), map_location="meta").is_meta
     with pytest.raises(RuntimeError, match="don't know how to restore data location"):
         load(io.BytesIO(data), map_location="nowhere")
+
+
+@pytest.mark.parametrize("archived", [True, False], ids=["archive", "legacy"])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_errors_of_map_location_are_its_own(archived: bool, weights_only: bool) -> None:
+    def missing(storage: Any, location: str) -> Any:
+        raise KeyError(location)
+
+    def read(place: Any) -> Any:
+        file = io.BytesIO()
+        save(shmtensor.ones(2), file, _use_new_zipfile_serialization=archived)
+        file.seek(0)
+        return load(file, place, weights_only=weights_only)
+
+    with pytest.raises(KeyError, match="cpu"):
+        read(missing)
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        read(lambda storage: storage)
+    with pytest.raises(TypeError, match="'int' object is not callable"):
+        read(0)
+    with pytest.raises(TypeError, match="should return a storage or None, got Tensor"):
+        read(lambda storage, location: shmtensor.ones(2))
+    assert read(lambda storage, location: None).tolist() == [1.0, 1.0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
+import os
 import pickle
 import struct
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,14 @@ from typing import Any
 import pytest
 
 import shmtensor
-from shmtensor.serialization import load, safe_globals, save
+from shmtensor.serialization import (
+    add_safe_globals,
+    get_safe_globals,
+    get_unsafe_globals_in_checkpoint,
+    load,
+    safe_globals,
+    save,
+)
 
 STORAGE = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpu"
 REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
@@ -164,6 +174,125 @@ def test_allowed_classes_do_not_open_others() -> None:
         assert made.a == 1
         with pytest.raises(pickle.UnpicklingError, match=r"posix\.system"):
             load(archive(name + b")\x81cposix\nsystem\nb"))
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+BLOCKED: dict[str, tuple[Any, bytes]] = {
+    "posix.system": (os.system, b"cposix\nsystem\n"),
+    "os.getcwd": ((os.getcwd, "os.getcwd"), b"cos\ngetcwd\n"),
+    "os.path.join": ((os.path.join, "os.path.join"), b"cos.path\njoin\n"),
+    "os.path.join as a name with dots": ((os.path.join, "os.path.join"), b"cos\npath.join\n"),
+    "sys.exit": (sys.exit, b"csys\nexit\n"),
+    "nt.system": ((os.system, "nt.system"), b"cnt\nsystem\n"),
+    "sys.intern of Python 2": (sys.intern, b"c__builtin__\nintern\n"),
+    "posix.system by stack": (os.system, text("posix") + text("system") + b"\x93"),
+    "a method of a class of os": ((os._Environ.copy, "os._Environ.copy"), b"cos._Environ\ncopy\n"),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_modules_of_the_system_are_blocked_even_where_allowed(name: str) -> None:
+    item, program = BLOCKED[name]
+    with safe_globals([item]):
+        with pytest.raises(pickle.UnpicklingError, match=r"whose module \S+ is blocked"):
+            load(archive(program))
+        assert len(get_unsafe_globals_in_checkpoint(archive(program))) == 1
+
+
+def test_an_object_of_a_blocked_module_under_a_name_of_the_users_is_read() -> None:
+    with safe_globals([(os.getpid, "mine.getpid")]):
+        assert load(archive(b"cmine\ngetpid\n)R")) == os.getpid()
+
+
+def test_names_that_all_files_may_use_keep_their_meaning() -> None:
+    with safe_globals([(os.getpid, "torch._utils._rebuild_tensor_v2"), (list, "builtins.set")]):
+        assert load(archive(tensor(4, 0, [2], [1]), _0=bytes(16))).tolist() == [0.0, 0.0]
+        assert load(archive(b"cbuiltins\nset\n]\x85R")) == set()
+
+
+class Words(collections.UserDict[str, int]):
+    """A class that is no dictionary, but takes items."""
+
+
+def words() -> Words:
+    return Words()
+
+
+class Table(dict[str, int]):
+    """A dictionary of the user's."""
+
+
+def table() -> Table:
+    return Table()
+
+
+def test_items_are_set_in_allowed_classes_only() -> None:
+    items = text("a") + b"K\x01s"
+    here = __name__.encode()
+    for function in (words, table):
+        with (
+            safe_globals([function]),
+            pytest.raises(pickle.UnpicklingError, match="items for an object of type"),
+        ):
+            load(archive(b"c" + here + f"\n{function.__name__}\n)R".encode() + items))
+    with safe_globals([Table]):
+        assert load(archive(b"c" + here + b"\nTable\n)R" + items)) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("item", "kind", "words"),
+    [
+        ((os.getcwd,), ValueError, r"Expected tuple of length 2 .* but got tuple of length: 1"),
+        ((os.getcwd, "a", "b"), ValueError, r"Expected tuple of length 2 .* length: 3"),
+        ((os.getcwd, 3), TypeError, r"Expected second item in tuple to be str .*<class 'int'>"),
+    ],
+)
+def test_what_is_no_pair_cannot_be_allowed(item: Any, kind: type[Exception], words: str) -> None:
+    with safe_globals([item]), pytest.raises(kind, match=words):
+        load(archive(b"N"))
+
+
+def test_what_is_allowed_twice_is_listed_once() -> None:
+    with safe_globals([Allowed]):
+        add_safe_globals([Allowed])
+        assert get_safe_globals() == [Allowed]
+    assert get_safe_globals() == []
+
+
+def test_names_of_python_2_are_those_of_today() -> None:
+    error = pickle.dumps(ValueError("a"), 2)[2:-1]  # exceptions.ValueError
+    assert b"exceptions" in error
+    with safe_globals([ValueError]):
+        assert load(archive(error)).args == ("a",)
+    assert get_unsafe_globals_in_checkpoint(archive(error)) == ["builtins.ValueError"]
+    assert load(archive(b"c__builtin__\nset\n]\x85R")) == set()
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_unsafe_names_are_found_behind_others(protocol: int) -> None:
+    values = [{"join": "posixpath", "x": 1.5}, os.path.join, os.path.split, Allowed, len, {3}]
+    file = io.BytesIO()
+    save(values, file, pickle_protocol=protocol)
+    file.seek(0)
+    unsafe = ["posixpath.join", "posixpath.split", f"{__name__}.Allowed", "builtins.len"]
+    assert get_unsafe_globals_in_checkpoint(file) == unsafe
+    with pytest.raises(ValueError, match="Expected input to be a checkpoint returned by"):
+        get_unsafe_globals_in_checkpoint(io.BytesIO(b"something else"))
+
+
+@pytest.mark.parametrize("order", [b"middle", b"", b"big\n"])
+def test_an_unknown_order_of_bytes_is_refused(order: bytes) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr("archive/data.pkl", b"\x80\x02" + tensor(1, 0, [1], [1]) + b".")
+        made.writestr("archive/byteorder", order)
+        made.writestr("archive/data/0", bytes(4))
+    file.seek(0)
+    with pytest.raises(ValueError, match="Unknown endianness type: "):
+        load(file)
 
 
 # --- damaged files ----------------------------------------------------------------------------
