@@ -68,7 +68,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         ValueError: An unknown name, or a *param* that is no number.
     """
     if nonlinearity in _LINEAR or nonlinearity == "sigmoid":
-        return 1.0
+        return 1
     if nonlinearity == "tanh":
         return 5.0 / 3
     if nonlinearity == "relu":
@@ -182,6 +182,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.shape[0] % groups:
         raise ValueError("dim 0 must be divisible by groups")
+    if tensor.is_meta:
+        return tensor
     per_group = tensor.shape[0] // groups
     middle = tuple(n // 2 for n in tensor.shape[2:])
     with shmtensor.no_grad():
@@ -200,6 +202,10 @@ def _is_empty(tensor: Tensor) -> bool:
     return False
 
 
+def _xavier_std(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+
+
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill uniformly so that variance keeps its size forward and backward.
 
@@ -207,20 +213,13 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
         Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
         networks", 2010, eq. 16.
     """
-    bound = (
-        math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
-    )
-    return uniform_(tensor, -bound, bound, generator)
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """As ``xavier_uniform_``, from a normal distribution."""
-    return normal_(
-        tensor,
-        0.0,
-        gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))),
-        generator,
-    )
+    return _no_grad_normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
 @overridable(hand_over=all_by_name)
@@ -247,7 +246,7 @@ def kaiming_uniform_(
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     bound = math.sqrt(3.0) * std
-    return uniform_(tensor, -bound, bound, generator)
+    return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(
@@ -261,7 +260,7 @@ def kaiming_normal_(
     if _is_empty(tensor):
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
-    return normal_(tensor, 0.0, std, generator)
+    return _no_grad_normal_(tensor, 0, std, generator)
 
 
 def trunc_normal_(
@@ -285,6 +284,8 @@ def trunc_normal_(
     Source:
         torch.nn.init.trunc_normal_; Robert, "Simulation of truncated normal variables", 1995.
     """
+    if tensor.is_meta:
+        return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
@@ -295,8 +296,6 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
-    if tensor.is_meta:
-        return tensor
     with shmtensor.no_grad():
         if below(b) - below(a) > 0.3:
             return _normal_within(tensor, mean, std, a, b, generator)
@@ -345,7 +344,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     """
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = int(tensor.shape[0])
     columns = tensor.numel() // rows
@@ -374,6 +373,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
+    if tensor.is_meta:
+        return tensor
     rows, columns = tensor.shape
     count = math.ceil(sparsity * rows)
     with shmtensor.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 
@@ -146,3 +147,45 @@ def test_initial_values_have_their_shapes_and_bounds():
     cut = nn.init.trunc_normal_(shmtensor.empty(4000), std=2.0, a=-1.0, b=3.0)
     assert -1 <= float(cut.min()) < -0.9 and 2.9 < float(cut.max()) <= 3
     assert (nn.init.sparse_(shmtensor.empty(10, 4), 0.3) == 0).sum(0).tolist() == [3, 3, 3, 3]
+
+
+INNER = {
+    "xavier_uniform_": "uniform_",
+    "xavier_normal_": "normal_",
+    "kaiming_uniform_": "uniform_",
+    "kaiming_normal_": "normal_",
+    "ones_": "fill_",
+    "zeros_": "zero_",
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_subclasses_see_what_was_called_and_methods(name: str) -> None:
+    seen = []
+
+    class Watched(shmtensor.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    function = getattr(nn.init, name)
+    function(shmtensor.ones(2, 3).as_subclass(Watched))
+    ours = {f for f in vars(nn.init).values() if callable(f)}
+    if name == "kaiming_uniform_":
+        assert seen == [function]  # which then runs without the class
+    else:
+        assert not ours & set(seen)
+        assert getattr(shmtensor.Tensor, INNER[name]) in seen
+
+
+def test_tensors_without_memory_are_left_as_they_are() -> None:
+    matrix = shmtensor.empty(2, 3, device="meta")
+    for fill in (nn.init.orthogonal_, nn.init.trunc_normal_, nn.init.eye_, nn.init.ones_):
+        assert fill(matrix) is matrix
+    assert nn.init.sparse_(matrix, 0.5) is matrix
+    filters = shmtensor.empty(2, 2, 3, device="meta")
+    assert nn.init.dirac_(filters) is filters
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nn.init.trunc_normal_(matrix, mean=10.0)
