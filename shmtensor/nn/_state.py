@@ -17,6 +17,11 @@ from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
+_REPORT = (
+    "Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+)
+
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What ``load_state_dict(strict=False)`` found no partner for."""
@@ -94,13 +99,15 @@ class StateMixin:
     def get_extra_state(self) -> Any:
         """What else belongs in ``state_dict``; override together with ``set_extra_state``."""
         raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called."
+            "Reached a code path in Module.get_extra_state() that should never be called. "
+            f"{_REPORT}"
         )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what ``get_extra_state`` gave."""
         raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called."
+            "Reached a code path in Module.set_extra_state() that should never be called. "
+            f"{_REPORT}"
         )
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -157,12 +164,18 @@ class StateMixin:
         """
         if args:
             warnings.warn(
-                "Positional args of state_dict() are being deprecated, use kwargs instead.",
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html"
+                "#torch.nn.Module.state_dict for details.",
                 FutureWarning,
                 stacklevel=2,
             )
-            by_name: tuple[Any, ...] = (destination, prefix, keep_vars)
-            destination, prefix, keep_vars = (*args, *by_name[len(args) :])
+            if destination is None:
+                destination = args[0]
+            if len(args) > 1 and prefix == "":
+                prefix = args[1]
+            if len(args) > 2 and keep_vars is False:
+                keep_vars = args[2]
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -224,8 +237,11 @@ class StateMixin:
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
-        metadata = getattr(state_dict, "_metadata", None) or {}
+        metadata = getattr(state_dict, "_metadata", None)
         values = OrderedDict(state_dict)
+        if metadata is not None:
+            values._metadata = metadata  # type: ignore[attr-defined]
+        metadata = metadata or {}
 
         def load(module: StateMixin, local: Mapping[str, Any], prefix: str) -> None:
             local_metadata = dict(metadata.get(prefix[:-1], {}))
@@ -241,8 +257,8 @@ class StateMixin:
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, _IncompatibleKeys(missing, unexpected)) is not None:
                     raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not"
-                        "expected to return new values, if incompatible_keys need to be modified,"
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                        "expected to return new values, if incompatible_keys need to be modified, "
                         "it should be done inplace."
                     )
 
@@ -337,15 +353,17 @@ class StateMixin:
                 if not assign:
                     tensor.copy_(value)
                 elif isinstance(tensor, Parameter):
-                    made = value if isinstance(value, Parameter) else Parameter(value, False)
-                    made.requires_grad_(tensor.requires_grad)
-                    setattr(self, name, made)
+                    if isinstance(value, Parameter):
+                        value.requires_grad_(tensor.requires_grad)
+                    else:
+                        value = Parameter(value, tensor.requires_grad)
+                    setattr(self, name, value)
                 else:
                     setattr(self, name, value)
         except Exception as error:
             return (
-                f'While {"assigning" if assign else "copying"} the parameter named "{key}", whose '
-                f"dimensions in the model are {tensor.shape} and whose dimensions in the "
-                f"checkpoint are {value.shape}, an exception occurred : {error.args}."
+                f'While copying the parameter named "{key}", whose dimensions in the model are '
+                f"{tensor.shape} and whose dimensions in the checkpoint are {value.shape}, an "
+                f"exception occurred : {error.args}."
             )
         return None

@@ -358,3 +358,105 @@ def test_type_refuses_other_words_and_whole_numbers():
         nn.Linear(2, 2).type("float")
     with pytest.raises(RuntimeError):
         nn.Linear(2, 2).type(shmtensor.LongTensor)
+
+
+# --- registration --------------------------------------------------------------------------------
+
+
+def test_hooks_of_registration_see_assigned_modules_and_buffers() -> None:
+    seen: list[tuple[str, object]] = []
+    hooks = nn.modules.module
+    handles = [
+        hooks.register_module_module_registration_hook(lambda m, n, v: seen.append((n, v))),
+        hooks.register_module_buffer_registration_hook(lambda m, n, v: seen.append((n, v))),
+    ]
+    try:
+        module = nn.Module()
+        module.child = child = nn.ReLU()
+        module.child = None
+        module.register_buffer("count", None)
+        module.count = count = shmtensor.zeros(1)
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert [name for name, _ in seen] == ["child", "child", "count", "count"]
+    assert seen[0][1] is child and seen[1][1] is None and seen[3][1] is count
+
+
+def test_a_hook_of_registration_replaces_an_assigned_module() -> None:
+    other = nn.Tanh()
+    handle = nn.modules.module.register_module_module_registration_hook(lambda m, n, v: other)
+    try:
+        module = nn.Module()
+        module.child = nn.ReLU()
+    finally:
+        handle.remove()
+    assert module.child is other
+
+
+def test_assigned_buffers_go_through_register_buffer() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+            self.register_buffer("first", None)
+            self.names.clear()
+
+        def register_buffer(self, name, tensor):
+            self.names.append(name)
+            super().register_buffer(name, tensor)
+
+    module = Own()
+    module.first = shmtensor.zeros(1)
+    module.second = nn.Buffer(shmtensor.zeros(1))
+    assert module.names == ["first", "second"]
+    with pytest.raises(RuntimeError, match="Registering a non-persistent buffer on a Module sub"):
+        module.third = nn.Buffer(shmtensor.zeros(1), persistent=False)
+
+
+def test_a_buffer_takes_the_place_of_no_other_attribute() -> None:
+    module = nn.Module()
+    module.plain = 1
+    with pytest.raises(KeyError, match="attribute 'plain' already exists"):
+        module.plain = nn.Buffer(shmtensor.zeros(1))
+    module.count = nn.Buffer(shmtensor.zeros(1), persistent=False)
+    module.count = shmtensor.ones(1)  # which stays as it was registered
+    assert list(module.state_dict()) == []
+    module.count = nn.Buffer(shmtensor.zeros(1))
+    assert list(module.state_dict()) == ["count"]
+
+
+def test_register_module_calls_add_module() -> None:
+    class Own(nn.Module):
+        def add_module(self, name, module):
+            super().add_module(f"own_{name}", module)
+
+    module = Own()
+    module.register_module("a", nn.ReLU())
+    assert [name for name, _ in module.named_children()] == ["own_a"]
+
+
+def test_set_submodule_replaces_modules_only() -> None:
+    module = nn.Sequential(nn.Linear(1, 1))
+    with pytest.raises(AttributeError, match=r"^`weight` is not an nn\.Module$"):
+        module.set_submodule("0.weight", nn.ReLU())
+    with pytest.raises(AttributeError, match=r"^`training` is not an nn\.Module$"):
+        module.set_submodule("training", nn.ReLU())
+    with pytest.raises(ValueError, match=r"^`module` is not an nn\.Module, found "):
+        module.set_submodule("missing.0", 1)
+    with pytest.raises(AttributeError, match=r"^Sequential has no attribute `1`$"):
+        module.set_submodule("1", nn.ReLU(), strict=True)
+    module.set_submodule("1", nn.ReLU())
+    assert isinstance(module[1], nn.ReLU)
+
+
+def test_leaving_meta_is_refused_with_the_way_out() -> None:
+    module = nn.Linear(1, 1, device="meta")
+    with pytest.raises(NotImplementedError, match=r"Please use .*nn\.Module\.to_empty\(\) instead"):
+        module.to("cpu")
+
+
+def test_gradients_of_replicas_are_not_there_to_be_dropped() -> None:
+    replica = nn.Linear(1, 1)._replicate_for_data_parallel()
+    with pytest.warns(UserWarning, match=r"Calling \.zero_grad\(\) from a module created with"):
+        replica.zero_grad()

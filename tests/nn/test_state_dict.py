@@ -150,3 +150,39 @@ def test_running_statistics_of_very_old_states_are_explained():
         nn.InstanceNorm1d(2).load_state_dict(state)
     assert "track_running_stats=True" in str(raised.value)
     assert "Unexpected key(s)" not in str(raised.value)
+
+
+def test_hooks_see_the_metadata_of_a_state():
+    layer, seen = nn.Linear(2, 1), []
+    layer.register_load_state_dict_pre_hook(lambda m, state, *_: seen.append(state._metadata))
+    layer.load_state_dict(layer.state_dict())
+    assert seen == [{"": {"version": 1}}]
+
+
+def test_what_cannot_be_assigned_is_named():
+    layer = nn.Linear(2, 1)
+    state = {"weight": shmtensor.zeros(1, 2, dtype=shmtensor.int64), "bias": layer.bias}
+    with pytest.raises(RuntimeError) as error:
+        layer.load_state_dict(state, assign=True)
+    assert 'While copying the parameter named "weight", whose dimensions in the model' in str(
+        error.value
+    )
+    assert "Only Tensors of floating point and complex dtype can require gradients" in str(
+        error.value
+    )
+
+
+def test_hooks_after_loading_return_nothing():
+    layer = nn.Linear(2, 1)
+    layer.register_load_state_dict_post_hook(lambda module, keys: 1)
+    with pytest.raises(AssertionError, match="are not expected to return new values, if incomp"):
+        layer.load_state_dict(layer.state_dict())
+
+
+def test_arguments_of_state_dict_by_position_yield_to_names():
+    layer = nn.Linear(2, 1)
+    with pytest.warns(FutureWarning, match="Positional args are being deprecated, use kwargs"):
+        state = layer.state_dict({}, "a.", False, prefix="b.", keep_vars=True)
+    assert list(state) == ["b.weight", "b.bias"] and state["b.bias"].requires_grad
+    with pytest.warns(FutureWarning):
+        assert list(layer.state_dict(None, "a.")) == ["a.weight", "a.bias"]

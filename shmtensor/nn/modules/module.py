@@ -7,6 +7,7 @@ else is an ordinary attribute. The three dictionaries ``_parameters``, ``_buffer
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -64,6 +65,10 @@ def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
             else:
                 parameter.grad = changed
     return parameter
+
+
+def _is_like_a_tensor(value: object) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
 
 
 def _check_can_be_shared(tensors: Iterable[tuple[str, Tensor]]) -> None:
@@ -195,7 +200,7 @@ class Module(HookMixin, StateMixin):
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name("buffer", name, "_buffers")
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not _is_like_a_tensor(tensor):
             raise TypeError(
                 f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
                 "(shmtensor Tensor or None required)"
@@ -213,11 +218,16 @@ class Module(HookMixin, StateMixin):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_type_name(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
+        self._put_module(name, module)
+
+    def _put_module(self, name: str, module: Module | None) -> None:
         if all_modules.module_registration:
             module = all_modules.registered(all_modules.module_registration, self, name, module)
         self._modules[name] = module
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Call `add_module`."""
+        self.add_module(name, module)
 
     def _registered(self, name: str) -> Any:
         """What is registered under *name* in any dictionary; raises KeyError."""
@@ -262,32 +272,42 @@ class Module(HookMixin, StateMixin):
             if "_modules" not in own:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, keep="_modules")
-            self._modules[name] = value
+            self._put_module(name, value)
         elif name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{_type_name(value)}' as child module '{name}' "
                     "(shmtensor.nn.Module or None expected)"
                 )
-            self._modules[name] = None
+            self._put_module(name, None)
         elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
             self._set_buffer(name, value)
         else:
             super().__setattr__(name, value)
 
     def _set_buffer(self, name: str, value: Any) -> None:
-        if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call")
-        if value is not None and not isinstance(value, Tensor):
+        if value is not None and not _is_like_a_tensor(value):
             raise TypeError(
                 f"cannot assign '{_type_name(value)}' as buffer '{name}' "
                 "(shmtensor.nn.Buffer, shmtensor.Tensor or None expected)"
             )
         if isinstance(value, Buffer):
-            self._forget(name, keep="_buffers")
-            self.register_buffer(name, value, value.persistent)
+            persistent = value.persistent
         else:
-            self._buffers[name] = value
+            persistent = name not in self._non_persistent_buffers_set
+        register: Any = self.register_buffer
+        if (
+            getattr(register, "__func__", None) is Module.register_buffer
+            or "persistent" in inspect.signature(register).parameters
+        ):
+            register(name, value, persistent)
+        elif persistent:
+            register(name, value)  # of a class that knows no others
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements "
+                "register_buffer() without the persistent argument is not allowed."
+            )
 
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
@@ -390,7 +410,7 @@ class Module(HookMixin, StateMixin):
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
             module = getattr(module, name)
             if not isinstance(module, Module):
                 raise AttributeError(f"`{name}` is not an nn.Module")
@@ -402,7 +422,7 @@ class Module(HookMixin, StateMixin):
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
         found = getattr(owner, name)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
@@ -413,22 +433,29 @@ class Module(HookMixin, StateMixin):
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
         found: Tensor = getattr(owner, name)
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put *module* at a dotted name; with *strict* something must be there already."""
+        """Put *module* at a dotted name; with *strict* one must be there already.
+
+        Raises:
+            ValueError: The name is empty, or *module* is no module.
+            AttributeError: A part of the name is missing, or no module.
+        """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if strict and not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
-        if not isinstance(module, Module):
-            raise ValueError(f'"module" is not an nn.Module, got {_type_name(module)}')
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+        if hasattr(owner, name) and not isinstance(getattr(owner, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(owner, name, module)
 
     # --- changing all of it ----------------------------------------------------------------
@@ -485,8 +512,11 @@ class Module(HookMixin, StateMixin):
             )
         if dtype is not None and dtype.is_complex:
             warnings.warn(
-                "Complex modules are a new feature, and some modules might not work as expected "
-                "when using complex tensors as parameters or buffers.",
+                "Complex modules are a new feature under active development whose design may "
+                "change, and some modules might not work as expected when using complex tensors "
+                "as parameters or buffers. Please file an issue at "
+                "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
+                "complex module does not work as expected.",
                 stacklevel=2,
             )
 
@@ -499,7 +529,15 @@ class Module(HookMixin, StateMixin):
                 options["device"] = device
             if memory_format is not None and tensor.dim() in (4, 5):
                 options["memory_format"] = memory_format
-            return tensor.to(**options) if options else tensor
+            try:
+                return tensor.to(**options) if options else tensor
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use shmtensor.nn.Module.to_empty() instead of "
+                    "shmtensor.nn.Module.to() when moving module from meta to a different device."
+                ) from None
 
         return self._apply(convert)
 
@@ -577,6 +615,15 @@ class Module(HookMixin, StateMixin):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or set them to zero in place."""
+        if getattr(self, "_is_replica", False):
+            warnings.warn(
+                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. "
+                "The parameters are copied (in a differentiable manner) from the original module. "
+                "This means they are not leaf nodes in autograd and so don't accumulate gradients. "
+                "If you need gradients in your forward method, consider using autograd.grad "
+                "instead.",
+                stacklevel=2,
+            )
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
