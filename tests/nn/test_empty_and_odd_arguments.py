@@ -82,12 +82,29 @@ def test_sizes_are_taken_in_every_form(name: str) -> None:
     assert make()(Z(*given)).shape == shape
 
 
-@pytest.mark.parametrize("name", ["input_size", "hidden_size", "num_layers"])
+@pytest.mark.parametrize("name", ["input_size", "hidden_size"])
 def test_sizes_of_recurrent_layers_are_ints(name: str) -> None:
     for value in (np.int64(4), 4.0, (4,)):
         sizes: dict[str, Any] = {"input_size": 3, "hidden_size": 4, name: value}
         with pytest.raises(TypeError, match=f"{name} should be of type int"):
             nn.LSTM(**sizes)
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+def test_options_of_recurrent_layers_are_looked_at(make: Any) -> None:
+    assert len(list(make(3, 4, np.int64(2)).parameters())) == 8
+    assert make(3, 4, 2, dropout=np.float32(0.5)).dropout == 0.5
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        make(3, 4, 2.0)
+    with pytest.raises(ValueError, match="num_layers must be greater than zero"):
+        make(3, 4, 0)
+    with pytest.raises(TypeError, match=r"^bias should be of type bool, got: NoneType$"):
+        make(3, 4, bias=None)
+    with pytest.raises(TypeError, match=r"^batch_first should be of type bool, got: int$"):
+        make(3, 4, batch_first=1)
+    for dropout in (True, "a", 2, -0.1, 1j):
+        with pytest.raises((ValueError, TypeError)):
+            make(3, 4, 2, dropout=dropout)
 
 
 def test_recurrent_layers_have_checks_that_subclasses_change() -> None:

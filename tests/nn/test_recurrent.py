@@ -244,8 +244,13 @@ def test_sequences_of_another_dtype_are_refused_with_the_way_out(make) -> None:
         make(3, 4)(sh.ones(2, 2, 3).double())
     assert "does not match weight dtype (" in str(error.value)
     assert "Convert input: input.to(" in str(error.value)
-    with pytest.raises(ValueError, match="Expected input to be 2D or 3D, got 4D tensor instead"):
-        make(3, 4)(sh.ones(2, 2, 3, 3))
+    kind = make.__name__
+    what = "4D tensor instead" if kind == "RNN" else "4D instead"
+    text = f"^{kind}: Expected input to be 2D or 3D, got {what}$"
+    subclass = type("Mine", (make,), {})
+    for kind in (make, subclass):
+        with pytest.raises(ValueError, match=text):
+            kind(3, 4)(sh.ones(2, 2, 3, 3))
 
 
 def test_first_states_of_other_dims_are_counted() -> None:
@@ -253,6 +258,13 @@ def test_first_states_of_other_dims_are_counted() -> None:
         nn.LSTM(3, 4)(sh.ones(2, 2, 3), (H2, sh.ones(1, 2, 4)))
     with pytest.raises(RuntimeError, match="hx should also be 2-D but got 3-D tensor"):
         nn.GRU(3, 4)(sh.ones(2, 3), sh.ones(1, 2, 4))
+    packed = rnn.pack_sequence([sh.ones(2, 3)])
+    with pytest.raises(RuntimeError, match=r"Expected hidden size \(1, 1, 4\), got \[1, 4\]"):
+        nn.GRU(3, 4)(packed, sh.ones(1, 4))
+    with pytest.raises(ValueError, match=r"LSTMCell: Expected hx\[1\] to be 1D or 2D, got 3D"):
+        nn.LSTMCell(3, 4)(sh.ones(2, 3), (H2, sh.ones(1, 2, 4)))
+    with pytest.raises(ValueError, match="GRUCell: Expected hidden to be 1D or 2D, got 3D instead"):
+        nn.GRUCell(3, 4)(sh.ones(2, 3), sh.ones(1, 2, 4))
 
 
 @pytest.mark.parametrize(

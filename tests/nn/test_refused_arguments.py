@@ -186,3 +186,55 @@ def test_old_names_of_types_elsewhere_are_refused() -> None:
     with pytest.raises(RuntimeError, match="no accelerator device"):
         PAIR.type("torch.cuda.FloatTensor")
     assert PAIR.type("torch.DoubleTensor").dtype is T.float64
+
+
+TEXTS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "Hardtanh": (
+        AssertionError,
+        "max_val (1) must be greater than min_val (1)",
+        lambda: T.nn.Hardtanh(1, 1),
+    ),
+    "Bilinear": (
+        ValueError,
+        "in1_features must be > 0, but got (in1_features=0)",
+        lambda: T.nn.Bilinear(0, 1, 2),
+    ),
+    "HuberLoss": (
+        TypeError,
+        "delta must be a float or int, got: <class 'str'>",
+        lambda: T.nn.HuberLoss(delta="a"),  # type: ignore[arg-type]
+    ),
+    "MultiMarginLoss": (
+        ValueError,
+        "MultiMarginLoss: expected weight to be None or 1D tensor, got 2D instead",
+        lambda: T.nn.MultiMarginLoss(weight=ROWS),
+    ),
+    "Unflatten to a number": (
+        TypeError,
+        "unflattened_size must be a tuple of ints, but found type int",
+        lambda: T.nn.Unflatten(1, 2),  # type: ignore[arg-type]
+    ),
+    "Unflatten to a name": (
+        TypeError,
+        "unflattened_size must be tuple of ints, but found element of type str at pos 1",
+        lambda: T.nn.Unflatten(1, (2, "a")),  # type: ignore[arg-type]
+    ),
+    "FractionalMaxPool3d": (
+        ValueError,
+        "kernel_size must be greater than 0, but got (1, 0, 1)",
+        lambda: T.nn.FractionalMaxPool3d((1, 0, 1), output_size=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_layers_say_what_they_refuse(name: str) -> None:
+    kind, text, call = TEXTS[name]
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value) == text
+
+
+def test_unflatten_shows_the_sizes_as_they_were_given() -> None:
+    assert repr(T.nn.Unflatten(1, [2, -1])) == "Unflatten(dim=1, unflattened_size=[2, -1])"
+    assert T.nn.Unflatten(1, [2, -1])(T.ones(1, 4)).shape == (1, 2, 2)

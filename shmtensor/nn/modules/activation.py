@@ -148,8 +148,8 @@ class Hardtanh(Module):
         super().__init__()
         min_val = _renamed("min_value", min_value, "min_val", min_val)
         max_val = _renamed("max_value", max_value, "max_val", max_val)
-        if not max_val > min_val:
-            raise AssertionError("max_val must be larger than min_val")
+        if max_val <= min_val:
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace

@@ -40,10 +40,19 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                "unflattened_size must be a tuple of ints, but found type "
+                f"{type(unflattened_size).__name__}"
+            )
+        for at, size in enumerate(unflattened_size):
+            if not isinstance(size, int):
+                raise TypeError(
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {at}"
+                )
         self.dim = dim
-        self.unflattened_size = (
-            unflattened_size if isinstance(unflattened_size, tuple) else tuple(unflattened_size)
-        )
+        self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
         """A view whose dimension *dim* is split into *unflattened_size*."""

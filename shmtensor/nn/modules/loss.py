@@ -99,6 +99,8 @@ class HuberLoss(_Loss):
     """Half the squared difference up to *delta*; delta * (absolute - delta / 2) beyond."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -384,7 +386,10 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise AssertionError(f"weight must be 1-D or None, got {weight.dim()}-D")
+            raise ValueError(
+                f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D "
+                "instead"
+            )
         self.p = p
         self.margin = margin
 

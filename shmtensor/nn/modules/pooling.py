@@ -430,7 +430,7 @@ class _FractionalMaxPool(Module):
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        name = type(self).__name__
+        name = f"FractionalMaxPool{self._n}d"
 
         def each(value: Any) -> Any:
             return (value,) * self._n if isinstance(value, (int, float)) else value
@@ -473,3 +473,16 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
     _function = staticmethod(F.fractional_max_pool3d)
     _n = 3
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        output_size: Ints | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        sizes = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
+        if any(size <= 0 for size in sizes):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        super().__init__(kernel_size, output_size, output_ratio, return_indices, _random_samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,10 +31,14 @@ _DERIVED = ("_all_weights", "_flat_weights_names", "_flat_weights")
 _EXPECTED = "Expected hidden size {}, got {}"
 
 
-def _check_count(name: str, value: Any, least: int = 1) -> None:
-    if not isinstance(value, int):
-        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
-    if value < least:
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+
+
+def _check_size(name: str, value: Any) -> None:
+    _check_kind(name, value, int)
+    if value <= 0:
         raise ValueError(f"{name} must be greater than zero")
 
 
@@ -81,8 +86,8 @@ class RNNBase(Module):
         super().__init__()
         if (
             isinstance(dropout, bool)
-            or not isinstance(dropout, (int, float))
-            or not (0 <= dropout <= 1)
+            or not isinstance(dropout, numbers.Number)
+            or not (0 <= dropout <= 1)  # type: ignore[operator]
         ):
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an "
@@ -95,9 +100,12 @@ class RNNBase(Module):
                 f"num_layers={num_layers}",
                 stacklevel=3,
             )
-        _check_count("input_size", input_size)
-        _check_count("hidden_size", hidden_size)
-        _check_count("num_layers", num_layers)
+        _check_kind("bias", bias, bool)
+        _check_kind("batch_first", batch_first, bool)
+        _check_size("input_size", input_size)
+        _check_size("hidden_size", hidden_size)
+        if num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
         if proj_size < 0:
             raise ValueError(
                 "proj_size should be a positive integer or zero to disable projections"
@@ -267,11 +275,14 @@ class RNNBase(Module):
         """Return a state with its sequences in another order."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
-    def _first_state(self, input: Tensor, batch: int, hx: Any, batched: bool) -> State:
+    def _first_state(self, input: Tensor, batch: int, hx: Any, batched: bool | None) -> State:
+        """What *hx* holds or zeros, with N; *batched* is None where only sizes are looked at."""
         if hx is None:
             rows = self.num_layers * self._directions
             return tuple(input.new_zeros((rows, batch, width)) for width in self._state_widths())
         given = _two_states("lstm", hx) if self.mode == "LSTM" else (hx,)
+        if batched is None:
+            return given
         want = 3 if batched else 2
         if any(tensor.dim() != want for tensor in given):
             word = "batched 3-D" if batched else "unbatched 2-D"
@@ -323,10 +334,9 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
-            raise ValueError(
-                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor "
-                "instead"
-            )
+            kind = self.mode.partition("_")[0]
+            what = "D tensor instead" if kind == "RNN" else "D instead"
+            raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.dim()}{what}")
         batched = input.dim() == 3
         given = input if batched else input.unsqueeze(0 if self.batch_first else 1)
         steps = given.transpose(0, 1) if self.batch_first else given
@@ -351,7 +361,7 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         sizes = [int(n) for n in input.batch_sizes.tolist()]
-        state = self._first_state(input.data, sizes[0], hx, True)
+        state = self._first_state(input.data, sizes[0], hx, None)
         if hx is not None:
             hx = self.permute_hidden(self._as_hx(state), input.sorted_indices)
             state = tuple(hx) if self.mode == "LSTM" else (hx,)
@@ -519,13 +529,14 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def _step(self, mode: str, input: Tensor, given: tuple[Tensor, ...] | None) -> State:
-        name = type(self).__name__
+        name = {"LSTM": "LSTMCell", "GRU": "GRUCell"}.get(mode, "RNNCell")
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        for tensor in given or ():
+        for k, tensor in enumerate(given or ()):
             if tensor.dim() not in (1, 2):
+                what = f"hx[{k}]" if mode == "LSTM" else "hidden"
                 raise ValueError(
-                    f"{name}: Expected hidden to be 1D or 2D, got {tensor.dim()}D instead"
+                    f"{name}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead"
                 )
         batched = input.dim() == 2
         rows = input if batched else input.unsqueeze(0)
