@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import shmtensor as sh
 from shmtensor import nn
 from shmtensor.nn import functional as F
-from shmtensor.nn.utils import rnn
+from shmtensor.nn.utils import parametrizations, parametrize, prune, rnn
 
 rng = np.random.default_rng(3)
 
@@ -299,3 +301,68 @@ def test_packed_sequences_have_one_place():
         packed.pin_memory()
     with pytest.raises(RuntimeError, match="copy"):
         packed.to("cpu", copy=True)
+
+
+# --- weights that are computed -------------------------------------------------------------------
+
+
+def with_weight(layer, name: str, value: sh.Tensor):
+    """A copy of a layer with another value of a weight."""
+    made = copy.deepcopy(layer)
+    getattr(made, name).data.copy_(value)
+    return made
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l1_reverse", "bias_hh_l1"])
+def test_pruned_recurrent_layers_compute_with_what_is_left(make, name: str) -> None:
+    layer, x = make(3, 4, 2, bidirectional=True), sh.randn(5, 2, 3)
+    mask = sh.rand(getattr(layer, name).shape) > 0.5
+    expected = with_weight(layer, name, getattr(layer, name).detach() * mask)(x)[0]
+    names = layer._flat_weights_names
+    prune.custom_from_mask(layer, name, mask)
+    assert layer(x)[0].equal(expected)
+    assert layer._flat_weights_names == names and len(layer.all_weights) == 4
+    getattr(layer, f"{name}_mask").zero_()
+    assert not layer(x)[0].equal(expected)
+    prune.remove(layer, name)
+    assert layer.double()(x.double())[0].dtype == sh.float64
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("newer", [True, False])
+def test_recurrent_layers_with_normed_weights(make, newer: bool) -> None:
+    layer, x = make(3, 4), sh.randn(5, 2, 3)
+    plain, doubled = layer(x)[0], with_weight(layer, "weight_hh_l0", 2 * layer.weight_hh_l0)(x)[0]
+    if newer:
+        parametrizations.weight_norm(layer, "weight_hh_l0")
+        lengths = layer.parametrizations.weight_hh_l0.original0
+    else:
+        with pytest.warns(FutureWarning):
+            nn.utils.weight_norm(layer, "weight_hh_l0")
+        lengths = layer.weight_hh_l0_g
+    assert sh.allclose(layer(x)[0], plain)
+    layer(x)[0].sum().backward()
+    assert lengths.grad.abs().sum() > 0
+    lengths.data *= 2
+    assert sh.allclose(layer(x)[0], doubled)
+
+
+def test_recurrent_layers_compute_with_parametrized_weights() -> None:
+    layer, x = nn.LSTM(3, 4, proj_size=2), sh.randn(5, 2, 3)
+    expected = with_weight(layer, "weight_hr_l0", layer.weight_hr_l0.relu())(x)[0]
+    parametrize.register_parametrization(layer, "weight_hr_l0", nn.ReLU())
+    assert layer(x)[0].equal(expected)
+    assert copy.deepcopy(layer)(x)[0].equal(expected)
+
+
+def test_a_recurrent_layer_takes_a_tensor_for_a_weight() -> None:
+    layer, x = nn.GRU(3, 4), sh.randn(5, 2, 3)
+    expected = with_weight(layer, "weight_hh_l0", sh.zeros(12, 4))(x)[0]
+    del layer.weight_hh_l0
+    with pytest.raises(AttributeError, match="no attribute 'weight_hh_l0'"):
+        layer(x)
+    layer.weight_hh_l0 = sh.zeros(12, 4)
+    assert layer(x)[0].equal(expected)
+    layer.other_l0 = nn.Parameter(sh.ones(1))  # which is no weight of the layer
+    assert [len(weights) for weights in layer.all_weights] == [4]

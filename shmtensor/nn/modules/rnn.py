@@ -28,6 +28,9 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _DERIVED = ("_all_weights", "_flat_weights_names", "_flat_weights")
 
 
+#: Of a layer and direction, in the order of ``run_direction``.
+_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+
 _EXPECTED = "Expected hidden size {}, got {}"
 
 
@@ -145,26 +148,38 @@ class RNNBase(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
 
+    def _weight(self, name: str) -> Any:
+        """A tensor that calls use: what was put in its place, a parameter, or what became of one.
+
+        Pruning, parametrizations and the hooks of `weight_norm` make attributes of parameters.
+        """
+        own = self.__dict__.get("_own_weights")
+        if own is not None:
+            return own[name]
+        parameter = self._parameters.get(name)
+        return getattr(self, name) if parameter is None else parameter
+
     def _weights(self, suffix: str) -> list[Tensor | None]:
         """In the order of ``run_direction``."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        own = self.__dict__.get("_own_weights", self._parameters)
-        return [own.get(name + suffix) for name in names]
+        there = (True, True, self.bias, self.bias, self.proj_size > 0)
+        return [
+            self._weight(name + suffix) if is_there else None
+            for name, is_there in zip(_WEIGHTS, there, strict=True)
+        ]
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of every layer and direction."""
-        return [
-            [p for name, p in self._parameters.items() if name.endswith(suffix) and p is not None]
-            for layer in range(self.num_layers)
-            for suffix in self._suffixes(layer)
-        ]
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
     def _all_weights(self) -> list[list[str]]:
         """The names of `all_weights`."""
+        kinds: tuple[str, ...] = _WEIGHTS[:4] if self.bias else _WEIGHTS[:2]
+        if self.proj_size > 0:
+            kinds += _WEIGHTS[4:]
         return [
-            [name for name in self._parameters if name.endswith(suffix)]
+            [kind + suffix for kind in kinds]
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
@@ -176,8 +191,7 @@ class RNNBase(Module):
     @property
     def _flat_weights(self) -> list[Any]:
         """The tensors that calls use: the parameters, or what was put here for them."""
-        own = self.__dict__.get("_own_weights", self._parameters)
-        return [own[name] for name in self._flat_weights_names]
+        return [self._weight(name) for name in self._flat_weights_names]
 
     @_flat_weights.setter
     def _flat_weights(self, weights: Sequence[Any]) -> None:
@@ -237,7 +251,7 @@ class RNNBase(Module):
             ValueError: It has another dtype than the weights.
             RuntimeError: It has other dimensions, or its last has another size.
         """
-        dtype = self._flat_weights[0].dtype
+        dtype = self._weight("weight_ih_l0").dtype
         if input.dtype != dtype and not autocast_is_on():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
