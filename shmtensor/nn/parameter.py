@@ -26,7 +26,8 @@ class _Marking(type(Tensor)):  # type: ignore[misc]
     """The class of `Parameter` and `Buffer`, of which objects of other classes may be marked ones.
 
     Note [Marked tensors]: a parameter made of a tensor whose class is neither `Tensor` nor
-    `Parameter` keeps that class, and has the attribute ``_is_param``; a buffer has ``_is_buffer``.
+    `Parameter` keeps that class, and has the attribute ``_is_param``. A buffer is a tensor with
+    the attribute ``_is_buffer``.
     """
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -36,17 +37,17 @@ class _Marking(type(Tensor)):  # type: ignore[misc]
         return mark is not None and isinstance(instance, Tensor) and hasattr(instance, mark)
 
 
-def _marked(kind: str, mark: str, data: Tensor, requires_grad: bool) -> Any:
-    """Return *data* as a leaf of its own class with a mark; memory is shared."""
+def _marked(data: Tensor, requires_grad: bool) -> Any:
+    """Return *data* as a parameter of its own class, with the mark; memory is shared."""
     made = data.detach().requires_grad_(requires_grad)
     if type(made) is not type(data):
         raise RuntimeError(
-            f"Creating a {kind} from an instance of type {type(data).__name__} requires that "
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that "
             f"detach() returns an instance of the same type, but return type {type(made).__name__} "
-            f"was found instead. To use the type as a {kind}, please correct the detach() "
+            "was found instead. To use the type as a Parameter, please correct the detach() "
             "semantics defined by its __torch_dispatch__() implementation."
         )
-    setattr(made, mark, True)
+    made._is_param = True
     return made
 
 
@@ -76,7 +77,7 @@ class Parameter(Tensor, metaclass=_Marking):
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter(): data must be a Tensor, got {type(data).__name__}")
         if type(data) not in (Tensor, Parameter):
-            marked: Parameter = _marked("Parameter", "_is_param", data, requires_grad)
+            marked: Parameter = _marked(data, requires_grad)
             return marked
         made: Parameter = Tensor._make_subclass(cls, data, requires_grad)
         return made
@@ -105,6 +106,9 @@ class Parameter(Tensor, metaclass=_Marking):
 class Buffer(Tensor, metaclass=_Marking):
     """A tensor that is part of a module's state but is not optimised.
 
+    What is made is a tensor of the class of *data* with a mark: Note [Marked tensors]. A class that
+    derives from this one makes its own.
+
     Args:
         data: Its values; memory is shared with *data*.
         persistent: Whether it is part of ``state_dict``.
@@ -118,13 +122,14 @@ class Buffer(Tensor, metaclass=_Marking):
         """Make a buffer of *data*."""
         if data is None:
             data = shmtensor.empty(0)
-        made: Buffer
-        if type(data) in (Tensor, Buffer, Parameter):
-            made = Tensor._make_subclass(cls, data, data.requires_grad)
+        made: Any
+        if cls is Buffer:
+            made = data.detach().requires_grad_(data.requires_grad)
         else:
-            made = _marked("Buffer", "_is_buffer", data, data.requires_grad)
+            made = Tensor._make_subclass(cls, data, data.requires_grad)
         made.persistent = persistent
-        return made
+        made._is_buffer = True
+        return made  # type: ignore[no-any-return]
 
 
 # Methods that a tensor without a size has.
@@ -244,6 +249,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         data = shmtensor.empty(0, device=device, dtype=dtype)
         made: UninitializedBuffer = Tensor._make_subclass(cls, data, requires_grad)
         made.persistent = persistent
+        made._is_buffer = True  # type: ignore[attr-defined]
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:

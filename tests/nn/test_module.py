@@ -6,6 +6,7 @@ State dictionaries are in test_state_dict.py, layers in test_layers.py.
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 
 import pytest
@@ -460,3 +461,26 @@ def test_gradients_of_replicas_are_not_there_to_be_dropped() -> None:
     replica = nn.Linear(1, 1)._replicate_for_data_parallel()
     with pytest.warns(UserWarning, match=r"Calling \.zero_grad\(\) from a module created with"):
         replica.zero_grad()
+
+
+def test_a_buffer_is_a_tensor_with_a_mark() -> None:
+    data = shmtensor.arange(3.0)
+    buffer = nn.Buffer(data, persistent=False)
+    assert type(buffer) is shmtensor.Tensor and isinstance(buffer, nn.Buffer)
+    assert buffer.data_ptr() == data.data_ptr() and buffer.persistent is False
+    assert type(buffer + 1) is shmtensor.Tensor and not isinstance(buffer + 1, nn.Buffer)
+    assert type(nn.Buffer(nn.Parameter(data))) is shmtensor.Tensor
+    for copied in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
+        assert isinstance(copied, nn.Buffer) and copied.persistent is False
+    file = io.BytesIO()
+    shmtensor.save({"count": nn.Buffer(data)}, file)
+    file.seek(0)
+    loaded = shmtensor.load(file)["count"]
+    assert isinstance(loaded, nn.Buffer) and loaded.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_only_the_empty_name_is_the_module_itself() -> None:
+    module = nn.Linear(1, 1)
+    assert module.get_submodule("") is module
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'split'"):
+        module.get_submodule(None)

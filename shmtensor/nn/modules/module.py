@@ -408,7 +408,7 @@ class Module(HookMixin, StateMixin):
             AttributeError: A part of the name is missing, or no module.
         """
         module: Any = self
-        for name in target.split(".") if target else ():
+        for name in target.split(".") if target != "" else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
             module = getattr(module, name)
