@@ -108,7 +108,7 @@ class Adam(ListOptimizer):
                 raise ValueError(f"Tensor betas[{i}] must be 1-element")
         defaults = {
             "lr": lr,
-            "betas": betas,
+            "betas": tuple(map(_to_scalar, betas)),
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,

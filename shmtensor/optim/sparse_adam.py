@@ -48,12 +48,19 @@ class SparseAdam(Optimizer):
             if not 0.0 <= betas[i] < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
-        sparse: list[Any] = []
+        sparse: list[list[int]] = []
+        complexes: list[list[int]] = []
         for number, group in enumerate(self.param_groups):
             sparse += [[number, i] for i, p in enumerate(group["params"]) if p.is_sparse]
+            complexes += [[number, i] for i, p in enumerate(group["params"]) if p.is_complex()]
         if sparse:
             raise ValueError(
                 f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors"
+            )
+        if complexes:
+            raise ValueError(
+                f"Complex params at indices {complexes}: SparseAdam does not support complex "
+                "parameters"
             )
 
     def _init_state(self, group: dict[str, Any], param: Tensor) -> None:

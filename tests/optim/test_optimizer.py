@@ -473,3 +473,17 @@ def test_hooks_of_saving_and_loading() -> None:
     optimizer.register_load_state_dict_post_hook(lambda o: seen.append(o.param_groups[0]["lr"]))
     optimizer.load_state_dict(given)
     assert seen[3:] == ["early", 2.0]
+
+
+def test_betas_of_adam_are_a_pair_of_numbers() -> None:
+    assert Adam([start()], betas=[0.8, 0.9]).param_groups[0]["betas"] == (0.8, 0.9)
+    betas = (shmtensor.tensor([0.8]), shmtensor.tensor([0.9]))
+    for kind in (Adam, optim.AdamW):
+        held = kind([start()], betas=betas).param_groups[0]["betas"]
+        assert [beta.shape for beta in held] == [(), ()]
+
+
+def test_sparse_adam_refuses_complex_parameters() -> None:
+    parameter = nn.Parameter(shmtensor.ones(2, dtype=shmtensor.complex64))
+    with pytest.raises(ValueError, match=r"^Complex params at indices \[\[0, 1\]\]: SparseAdam "):
+        optim.SparseAdam([start(), parameter])
