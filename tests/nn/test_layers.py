@@ -94,7 +94,10 @@ def test_repr_names_the_options(layer, text):
         (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), "not supported for strided"),
         (lambda: nn.Conv2d(4, 4, 3, padding_mode="x"), "got padding_mode='x'"),
         (lambda: nn.Dropout(2.0), "between 0 and 1, but got 2.0"),
-        (lambda: nn.CrossEntropyLoss(reduction="x"), "x is not a valid value for reduction"),
+        (
+            lambda: nn.CrossEntropyLoss(reduction="x")(shmtensor.ones(1, 2), shmtensor.tensor([0])),
+            "x is not a valid value for reduction",
+        ),
     ],
 )
 def test_bad_options_are_value_errors(make, text):

@@ -238,3 +238,46 @@ def test_layers_say_what_they_refuse(name: str) -> None:
 def test_unflatten_shows_the_sizes_as_they_were_given() -> None:
     assert repr(T.nn.Unflatten(1, [2, -1])) == "Unflatten(dim=1, unflattened_size=[2, -1])"
     assert T.nn.Unflatten(1, [2, -1])(T.ones(1, 4)).shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("make", [T.nn.Conv2d, T.nn.ConvTranspose2d])
+@pytest.mark.parametrize("option", ["kernel_size", "stride", "padding", "dilation"])
+def test_sizes_of_convolutions_are_no_fractions(make: Any, option: str) -> None:
+    sizes: dict[str, Any] = {"kernel_size": 3, option: 1.5}
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        make(1, 1, **sizes)
+
+
+def test_losses_with_other_reductions_are_refused_when_they_are_called() -> None:
+    class Own(T.nn.modules.loss._Loss):
+        def forward(self, input: Any) -> Any:
+            return input if self.reduction == "batch" else input.sum()
+
+    assert Own(reduction="batch")(PAIR) is PAIR
+    for kind in (T.nn.L1Loss, T.nn.KLDivLoss, T.nn.BCELoss, T.nn.PoissonNLLLoss):
+        loss = kind(reduction="batch")
+        with pytest.raises(ValueError, match="batch is not "):
+            loss(PAIR, PAIR)
+
+
+def test_offsets_of_bags_are_whole_numbers() -> None:
+    with pytest.raises(RuntimeError, match=r"scalar types: Long, Int; but got .*FloatTensor"):
+        T.nn.EmbeddingBag(3, 2)(CLASSES, T.tensor([0.0]))
+
+
+def test_an_embedding_with_sparse_gradients_says_so() -> None:
+    assert repr(T.nn.Embedding(3, 2, sparse=True)) == "Embedding(3, 2, sparse=True)"
+
+
+def test_states_of_lstms_are_two() -> None:
+    state, x = T.ones(1, 2, 4), T.ones(5, 2, 3)
+    for states in ((state,), (state, state, state)):
+        with pytest.raises(RuntimeError, match="lstm expects two hidden states"):
+            T.nn.LSTM(3, 4)(x, states)
+        with pytest.raises(RuntimeError, match="lstm_cell expects two hidden states"):
+            T.nn.LSTMCell(3, 4)(x[0], tuple(s[0] for s in states))
+
+
+def test_lazy_convolutions_show_the_shape() -> None:
+    with pytest.raises(RuntimeError, match=r"input of size: \w+\.Size\(\[4\]\)$"):
+        T.nn.LazyConv2d(3, 2)(T.ones(4))

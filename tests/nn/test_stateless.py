@@ -99,3 +99,11 @@ def test_inner_modules_are_reached_by_names_with_dots() -> None:
 def test_the_older_name_warns() -> None:
     with pytest.warns(FutureWarning, match="deprecated"):
         functional_call(linear(T), {}, T.ones(1, 4))
+
+
+def test_what_is_no_tensor_is_refused_and_all_is_as_before() -> None:
+    layer = nn.Linear(1, 1)
+    weight = layer.weight
+    with pytest.raises(TypeError, match=r"^1 is not an instance of \w+\.Tensor$"):
+        T.func.functional_call(layer, {"weight": T.ones(1, 1), "other": 1}, T.ones(1))
+    assert layer.weight is weight and not hasattr(layer, "other")

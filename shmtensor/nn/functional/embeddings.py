@@ -87,6 +87,12 @@ def _check_bags(
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.dim() != 1:
         raise ValueError("offsets has to be a 1D Tensor")
+    if offsets.dtype not in (shmtensor.int32, shmtensor.int64):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {offsets.type()} instead (while checking arguments for "
+            "embedding_bag)"
+        )
     if include_last_offset and offsets.numel() == 0:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if offsets.numel():

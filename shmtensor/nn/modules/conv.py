@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ Ints = int | Sequence[int]
 
 
 def _tuple(value: Ints, n: int) -> tuple[int, ...]:
-    return tuple(int(v) for v in _ntuple(n)(value))
+    return tuple(operator.index(v) for v in _ntuple(n)(value))
 
 
 class _ConvNd(Module):
@@ -456,7 +457,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         if input.dim() not in (self._n + 1, self._n + 2):
             raise RuntimeError(
                 f"Expected {self._n + 1}D (unbatched) or {self._n + 2}D (batched) input to "
-                f"{type(self).__name__}, but got input of size: {tuple(input.shape)}"
+                f"{type(self).__name__}, but got input of size: {input.shape}"
             )
         self.in_channels = input.shape[-self._n - 1]
         if self.in_channels % self.groups != 0:

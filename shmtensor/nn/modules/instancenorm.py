@@ -46,10 +46,14 @@ class _InstanceNorm(_Norm):
             found = [key for key in keys if key in state_dict]
             if found:
                 names = " and ".join(f'"{key}"' for key in found)
+                kind = type(self).__name__
                 error_msgs.append(
-                    f"Unexpected running stats buffer(s) {names} for {type(self).__name__} with "
-                    "track_running_stats=False. Remove these keys from state_dict, or make the "
-                    "layer with track_running_stats=True if they are needed."
+                    f"Unexpected running stats buffer(s) {names} for {kind} with "
+                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, "
+                    f"this may be expected because {kind} does not track running stats by default "
+                    "since 0.4.0. Please remove these keys from state_dict. If the running stats "
+                    f"are actually needed, instead set track_running_stats=True in {kind} to "
+                    f"enable them. See the documentation of {kind} for details."
                 )
                 state_dict = {k: v for k, v in state_dict.items() if k not in found}
         super()._load_from_state_dict(

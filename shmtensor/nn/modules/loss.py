@@ -16,11 +16,9 @@ from shmtensor.nn.modules.linear import Linear
 from shmtensor.nn.modules.module import Module
 
 
-def _reduction_name(
-    size_average: bool | None, reduce: bool | None, reduction: str, *, batchmean: bool = False
-) -> str:
-    """The reduction that the three arguments mean together."""
-    if batchmean and reduction == "batchmean" and size_average is None and reduce is None:
+def _reduction_name(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that the three arguments mean together; calls look whether there is such."""
+    if size_average is None and reduce is None:
         return reduction
     code = _reduction(reduction, size_average, reduce)
     return next(name for name, value in _REDUCTIONS.items() if value == code)
@@ -128,7 +126,7 @@ class KLDivLoss(_Loss):
         log_target: bool = False,
     ) -> None:
         super().__init__()
-        self.reduction = _reduction_name(size_average, reduce, reduction, batchmean=True)
+        self.reduction = _reduction_name(size_average, reduce, reduction)
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -48,7 +48,10 @@ def _check_size(name: str, value: Any) -> None:
 def _two_states(operator: str, hx: Any) -> State:
     if isinstance(hx, Tensor):  # which has rows, as a tuple has items
         raise TypeError(f"{operator}(): argument 'hx' must be tuple of Tensors, not Tensor")
-    return tuple(hx)
+    states = tuple(hx)
+    if len(states) != 2:
+        raise RuntimeError(f"{operator} expects two hidden states")
+    return states
 
 
 class RNNBase(Module):

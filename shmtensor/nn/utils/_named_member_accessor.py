@@ -24,7 +24,10 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
 
     Raises:
         AttributeError: There is none.
+        TypeError: *tensor* is no tensor.
     """
+    if tensor is not _ABSENT and tensor is not None and not isinstance(tensor, Tensor):
+        raise TypeError(f"{tensor} is not an instance of shmtensor.Tensor")
     for members in (module._parameters, module._buffers):
         if name in members:
             before = members[name]

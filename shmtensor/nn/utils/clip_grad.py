@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from types import GeneratorType
 
 import shmtensor
 from shmtensor import _C
@@ -86,7 +87,7 @@ def clip_grad_norm_(
         The norm before.
     """
     items = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    if not items and isinstance(parameters, Iterator):
+    if not items and isinstance(parameters, GeneratorType):
         warnings.warn(
             "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
         )
@@ -105,7 +106,8 @@ def clip_grad_norm(
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
     warnings.warn(
-        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        "`shmtensor.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`shmtensor.nn.utils.clip_grad_norm_`.",
         FutureWarning,
         stacklevel=2,
     )

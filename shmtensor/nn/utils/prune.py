@@ -175,7 +175,10 @@ class BasePruningMethod(ABC):
         """Return *t* with zeros, without any module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
-            raise AssertionError("importance_scores should have the same shape as tensor t")
+            raise AssertionError(
+                "importance_scores should have the same shape as tensor t, got "
+                f"{scores.shape} vs {t.shape}"
+            )
         mask = _C.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=mask)
 
@@ -436,7 +439,8 @@ class CustomFromMask(BasePruningMethod):
         """See `BasePruningMethod.compute_mask`."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
-                f"default_mask shape {default_mask.shape} must match mask shape {self.mask.shape}"
+                f"default_mask shape {default_mask.shape} must match self.mask shape "
+                f"{self.mask.shape}"
             )
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 

@@ -38,7 +38,7 @@ class PackedSequence(_Packed):
     """A packed batch of sequences.
 
     Args:
-        data: ``(sum of lengths, *)``.
+        data: ``(sum of lengths, *)``; or a pair of it and of *batch_sizes*.
         batch_sizes: ``(longest length,)``, int64: how many sequences have a step.
         sorted_indices: ``(N,)``: which sequence is at each place; None if they were sorted.
         unsorted_indices: ``(N,)``, the inverse; computed if absent.
@@ -53,7 +53,9 @@ class PackedSequence(_Packed):
     ) -> PackedSequence:
         """Make a packed batch of its parts."""
         if batch_sizes is None:
-            raise ValueError("PackedSequence: batch_sizes is required")
+            if not (isinstance(data, (list, tuple)) and len(data) == 2):
+                raise AssertionError("Expected data to be a list or tuple of length 2")
+            data, batch_sizes = data
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -153,6 +155,11 @@ def pack_padded_sequence(
         RuntimeError: Lengths that are not positive, too long, too few, or do not descend.
     """
     counts = shmtensor.as_tensor(lengths, dtype=shmtensor.int64)
+    if counts.dim() != 1:
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{counts.dim()}D {counts.device.type} Long tensor"
+        )
     order = None
     if not enforce_sorted:
         counts, order = shmtensor.sort(counts, descending=True, stable=True)
@@ -246,6 +253,11 @@ def pad_sequence(
         padding_value: What fills up.
         padding_side: ``'right'`` (behind) or ``'left'`` (before).
     """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}"
+        )
     if padding_side not in ("left", "right"):
         raise RuntimeError(
             f"Expected padding_side to be one of left or right, but got {padding_side}."

@@ -139,8 +139,9 @@ def functional_call(
         torch.nn.utils.stateless.functional_call.
     """
     warnings.warn(
-        "This API is deprecated and will be removed in a future PyTorch release. Please use "
-        "torch.func.functional_call as a drop-in replacement.",
+        "`shmtensor.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will "
+        "be removed in a future version of PyTorch. Please use `shmtensor.func.functional_call` "
+        "instead which is a drop-in replacement.",
         FutureWarning,
         stacklevel=2,
     )

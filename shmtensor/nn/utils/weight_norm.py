@@ -55,9 +55,14 @@ def _apply(module: Module, hook: _Recomputed) -> None:
                 f"Cannot register two {hook.kind} hooks on the same parameter {hook.name}"
             )
     weight = module._parameters[hook.name]
-    if weight is None or isinstance(weight, UninitializedParameter):
+    name = type(hook).__name__
+    if weight is None:
+        raise ValueError(f"`{name}` cannot be applied as parameter `{hook.name}` is None")
+    if isinstance(weight, UninitializedParameter):
+        kind = {"weight_norm": "weight", "spectral_norm": "spectral"}[hook.kind]
         raise ValueError(
-            f"{hook.kind} cannot be applied to parameter '{hook.name}', which has no value yet"
+            f"The module passed to `{name}` can't have uninitialized parameters. Make sure to run "
+            f"the dummy forward before applying {kind} normalization"
         )
     delattr(module, hook.name)
     hook.start(module, weight)
