@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import warnings
@@ -120,10 +121,21 @@ class StateMixin:
         The state is changed in place: a hook that returns something makes `state_dict` raise
         RuntimeError.
         """
+        with contextlib.suppress(AttributeError):  # of those that take no attributes
+            hook._from_public_api = True  # type: ignore[attr-defined]
         return add_hook(self._state_dict_hooks, functools.partial(_call_for_nothing, hook))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do as `register_state_dict_post_hook`; what the hook returns becomes the state."""
+        """Do as `register_state_dict_post_hook`; what the hook returns becomes the state.
+
+        Raises:
+            RuntimeError: `register_state_dict_post_hook` was given it.
+        """
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously "
+                "registered via register_state_dict_post_hook"
+            )
         return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -484,3 +484,15 @@ def test_only_the_empty_name_is_the_module_itself() -> None:
     assert module.get_submodule("") is module
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'split'"):
         module.get_submodule(None)
+
+
+def test_conversions_see_the_parameters_and_keep_their_gradients() -> None:
+    module, seen = nn.Linear(1, 1), []
+    module(shmtensor.ones(1, 1)).sum().backward()
+    module._apply(lambda tensor: seen.append((type(tensor), tensor.requires_grad)) or tensor)
+    of_one = [(nn.Parameter, True), (shmtensor.Tensor, False)]
+    assert seen == of_one * 2
+    weight, grad = module.weight, module.weight.grad
+    module.double()
+    assert module.weight is weight and weight.grad is grad
+    assert grad.dtype == weight.dtype == shmtensor.float64 and weight.grad_fn is None

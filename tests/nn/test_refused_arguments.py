@@ -219,6 +219,18 @@ TEXTS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "unflattened_size must be tuple of ints, but found element of type str at pos 1",
         lambda: T.nn.Unflatten(1, (2, "a")),  # type: ignore[arg-type]
     ),
+    "multi_head_attention_forward": (
+        AssertionError,
+        "Expected key_padded_mask.shape[0] to be 2, but got 5",
+        lambda: T.nn.MultiheadAttention(4, 2)(
+            *(T.ones(3, 2, 4),) * 3, key_padding_mask=T.zeros(5, 3, dtype=T.bool)
+        ),
+    ),
+    "interpolate": (
+        ValueError,
+        "recompute_scale_factor is not meaningful with an explicit size.",
+        lambda: F.interpolate(IMAGE, size=3, recompute_scale_factor=True),
+    ),
     "FractionalMaxPool3d": (
         ValueError,
         "kernel_size must be greater than 0, but got (1, 0, 1)",

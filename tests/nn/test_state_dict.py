@@ -186,3 +186,16 @@ def test_arguments_of_state_dict_by_position_yield_to_names():
     assert list(state) == ["b.weight", "b.bias"] and state["b.bias"].requires_grad
     with pytest.warns(FutureWarning):
         assert list(layer.state_dict(None, "a.")) == ["a.weight", "a.bias"]
+
+
+def test_a_hook_that_returns_nothing_may_not_become_one_that_does():
+    layer = nn.Linear(2, 1)
+
+    def hook(*args):
+        return None
+
+    layer._register_state_dict_hook(hook)
+    layer.register_state_dict_post_hook(hook)
+    layer.register_state_dict_post_hook(print)  # which takes no attributes
+    with pytest.raises(RuntimeError, match="Cannot register the same function as the state dict"):
+        layer._register_state_dict_hook(hook)

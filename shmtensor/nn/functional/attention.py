@@ -115,7 +115,7 @@ def _check_shapes(
         want = (num_heads, query.shape[0], key.shape[0])
         if not batched and attn_mask.dim() == 3 and tuple(attn_mask.shape) != want:
             raise AssertionError(
-                f"Expected `attn_mask` shape to be {want} but got {tuple(attn_mask.shape)}"
+                f"Expected `attn_mask` shape to be {want} but got {attn_mask.shape}"
             )
     return batched
 
@@ -182,10 +182,11 @@ def _with_seen_key(mask: Tensor | None) -> Tensor | None:
 
 def _of_every_head(hidden: Tensor, batch: int, num_heads: int, keys: int) -> Tensor:
     """``key_padding_mask`` as ``(N * H, 1, S)``."""
-    if tuple(hidden.shape) != (batch, keys):
-        raise AssertionError(
-            f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(hidden.shape)}"
-        )
+    for dim, size in enumerate((batch, keys)):
+        if hidden.shape[dim] != size:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{dim}] to be {size}, but got {hidden.shape[dim]}"
+            )
     each = hidden.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1)
     return each.reshape(batch * num_heads, 1, keys)
 

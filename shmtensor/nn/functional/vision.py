@@ -158,9 +158,7 @@ def interpolate(
             "| bicubic | trilinear"
         )
     if recompute_scale_factor and size is not None:
-        raise ValueError(
-            "recompute_scale_factor is not meaningful when size is explicitly specified."
-        )
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     recompute = bool(recompute_scale_factor) or mode == "area"
     sizes, scales = _sizes_and_scales(input, size, scale_factor, recompute)
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):

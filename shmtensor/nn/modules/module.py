@@ -51,19 +51,17 @@ def _addindent(text: str, n_spaces: int = 2) -> str:
 def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
     """*parameter* with the data and gradient that *fn* makes of its own; a new one if it must."""
     with shmtensor.no_grad():
-        data = fn(parameter.data)
+        data = fn(parameter)
         grad = parameter.grad
-        changed = None if grad is None else fn(grad.data).requires_grad_(grad.requires_grad)
+        changed = None if grad is None else fn(grad)
         if data.device != parameter.device:
-            parameter = Parameter(data, parameter.requires_grad)
-            parameter.grad = changed
-            return parameter
+            made = Parameter(data, parameter.requires_grad)
+            if grad is not None and changed is not None:
+                made.grad = changed.requires_grad_(grad.requires_grad)
+            return made
         parameter.data = data
         if grad is not None and changed is not None:
-            if changed.dtype == grad.dtype:
-                grad.data = changed
-            else:
-                parameter.grad = changed
+            grad.data = changed
     return parameter
 
 
