@@ -47,7 +47,7 @@ def _marked(data: Tensor, requires_grad: bool) -> Any:
             "was found instead. To use the type as a Parameter, please correct the detach() "
             "semantics defined by its __torch_dispatch__() implementation."
         )
-    made._is_param = True
+    made._is_param = True  # type: ignore[attr-defined]
     return made
 
 

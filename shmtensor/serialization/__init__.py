@@ -317,6 +317,7 @@ def _globals_in(data: IO[bytes]) -> Iterator[tuple[str, str]]:
     memo: dict[int, Any] = {}
     #: The last two values, None where they are no texts.
     pushed: collections.deque[Any] = collections.deque([None, None], maxlen=2)
+    argument: Any
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "PROTO":
             protocol = argument
