@@ -411,3 +411,29 @@ def test_bilinear_has_as_many_outputs_as_its_weight_and_none_without() -> None:
     none = F.bilinear(sh.ones(2, 3), sh.ones(2, 4), sh.ones(0, 3, 4), sh.ones(0))
     assert none.shape == (2, 0)
     assert F.bilinear(sh.ones(3), sh.ones(4), sh.ones(0, 3, 4)).shape == (0,)
+
+
+STAYS = [1.0, 4.0, 9.0, 16.0, 25.0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "antialias", "expected"),
+    [
+        ("linear", False, STAYS),
+        ("bilinear", False, STAYS),
+        ("bilinear", True, STAYS),
+        ("bicubic", True, STAYS),
+        ("trilinear", False, STAYS),
+        ("bicubic", False, [0.88504, 3.10938, 7.03703, 12.65673, 20.99945]),
+    ],
+)
+def test_a_size_that_stays_is_copied_whatever_the_scale(mode, antialias, expected) -> None:
+    n = {"linear": 1, "trilinear": 3}.get(mode, 2)
+    x = sh.arange(1.0, 6.0).square().expand(1, 1, *[2] * (n - 1), 5).clone().requires_grad_()
+    scale = (2.0,) * (n - 1) + (1.13,)
+    y = F.interpolate(x, scale_factor=scale, mode=mode, antialias=antialias)
+    assert y.shape[-1] == 5
+    assert y.reshape(-1, 5)[0].tolist() == pytest.approx(expected, abs=1e-4)
+    y.sum().backward()
+    if expected is STAYS:
+        assert sh.allclose(x.grad, sh.full_like(x, 2.0 ** (n - 1)))

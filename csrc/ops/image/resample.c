@@ -227,14 +227,16 @@ static shmt_status check_resample(const shmt_tensor* t, shmt_ints size, shmt_flo
 static shmt_status prepare_resample(resample_job* j, const shmt_tensor* self, shmt_ints size, const char* mode,
                                     shmt_floats scale, bool is_backward, int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
-  const bool bytes = self->dtype == SHMT_UINT8;
+  const bool bytes = self->dtype == SHMT_UINT8, is_cubic = strcmp(mode, "cubic") == 0;
   int64_t slices = 1;
 
   j->n = (int)scale.len;
   for (int d = 0; d < j->n; d++) {
     const int64_t in = self->sizes[outer + d], out = size.data[outer + d];
-    SHMT_TRY(is_backward ? shmt__resample_plan_backward(&plans[d], out, in, mode, scale.data[d], &j->shape[d])
-                     : shmt__resample_plan_make(&plans[d], in, out, mode, scale.data[d], bytes, &j->shape[d]));
+    /* As in torch, a size that stays is copied whatever the scale was. */
+    const double by = in == out && (!is_cubic || plans[d].antialias) ? 0 : scale.data[d];
+    SHMT_TRY(is_backward ? shmt__resample_plan_backward(&plans[d], out, in, mode, by, &j->shape[d])
+                     : shmt__resample_plan_make(&plans[d], in, out, mode, by, bytes, &j->shape[d]));
     if (j->work == SHMT_FLOAT32) shmt__resample_plan_to_float(&plans[d], &j->shape[d]);
     j->slabs[d] = slices;
     if (d > 0) slices *= j->shape[d].in;
