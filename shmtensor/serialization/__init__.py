@@ -25,7 +25,9 @@ from typing import IO, Any, TypeAlias
 from shmtensor.serialization._archive import (
     Archive,
     FromCaller,
+    LoadEndianness,
     MapLocation,
+    default_order,
     default_restore_location,
     read_legacy,
 )
@@ -36,14 +38,17 @@ from shmtensor.serialization._writing import stem_of, write_archive, write_legac
 from shmtensor.storage.from_files import open_descriptor
 
 __all__ = [
+    "LoadEndianness",
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",
+    "get_default_load_endianness",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
     "load",
     "safe_globals",
     "save",
+    "set_default_load_endianness",
 ]
 
 FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
@@ -107,6 +112,7 @@ def save(
     pickle_module: Any = pickle,
     pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
 ) -> None:
     """Write an object that contains tensors to a file.
 
@@ -118,6 +124,7 @@ def save(
             whole modules too.
         pickle_protocol: Protocol of ``data.pkl``. Torch reads only 2 with ``weights_only=True``.
         _use_new_zipfile_serialization: False writes torch's older format.
+        _disable_byteorder_record: True leaves the order of bytes out of the archive.
 
     Raises:
         OSError: Writing failed.
@@ -128,7 +135,8 @@ def save(
     """
     with _opened(f, "wb") as file:
         if _use_new_zipfile_serialization:
-            write_archive(obj, file, stem_of(f), pickle_protocol, pickle_module)
+            says_order = not _disable_byteorder_record
+            write_archive(obj, file, stem_of(f), pickle_protocol, pickle_module, says_order)
         else:
             write_legacy(obj, file, pickle_protocol, pickle_module)
         file.flush()
@@ -239,6 +247,32 @@ def load(
             return read_legacy(file, read_pickle, map_location)
         except FromCaller as carried:
             raise carried.error from carried.error.__cause__
+
+
+# --- the order of bytes -------------------------------------------------------------------------
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """Return the order of bytes in which `load` reads archives that do not say theirs.
+
+    Returns:
+        None until `set_default_load_endianness` is called, which means little.
+    """
+    return default_order[0]
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Set the order of bytes in which `load` reads archives that do not say theirs.
+
+    Args:
+        endianness: The order; None for the default.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    default_order[0] = endianness
 
 
 # --- what files may use -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import os
 import pickle
@@ -19,10 +20,37 @@ from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL
 from shmtensor.storage import TypedStorage, UntypedStorage, from_files
 from shmtensor.storage.typed import LEGACY_CLASSES
 
-__all__ = ["Archive", "FromCaller", "MapLocation", "default_restore_location", "read_legacy"]
+__all__ = [
+    "Archive",
+    "FromCaller",
+    "LoadEndianness",
+    "MapLocation",
+    "default_order",
+    "default_restore_location",
+    "read_legacy",
+]
 
 MapLocation: TypeAlias = Callable[[UntypedStorage, str], Any] | Any | dict[str, str] | None
 ReadPickle: TypeAlias = Callable[[IO[bytes], Callable[[Any], Any]], Any]
+
+
+class LoadEndianness(enum.Enum):
+    """The order of bytes of archives that do not say it."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+#: What `set_default_load_endianness` was given; None is little.
+default_order: list[LoadEndianness | None] = [None]
+
+
+def _order_of_silent() -> bytes:
+    order = default_order[0]
+    if order is LoadEndianness.NATIVE:
+        return sys.byteorder.encode()
+    return b"big" if order is LoadEndianness.BIG else b"little"
 
 
 class FromCaller(Exception):
@@ -261,9 +289,10 @@ class Archive:
         self._budget = budget
         self._map_location = map_location
         self._mapped = from_files.mapped(file, 0, self._size, "c")[0] if mmap else None
-        order = sys.byteorder.encode()
         if f"{self._stem}byteorder" in self._zip.namelist():
             order = self._record("byteorder")
+        else:
+            order = _order_of_silent()
         if order not in (b"little", b"big"):
             raise ValueError(f"Unknown endianness type: {order[:40].decode(errors='replace')}")
         self._foreign = order != sys.byteorder.encode()

@@ -140,8 +140,19 @@ def _contents_id(archive: zipfile.ZipFile) -> str:
     return f"{names:020d}{contents:020d}"
 
 
-def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int, module: Any) -> None:
-    """Write the zip archive; *stem* is the folder that its records are in."""
+def write_archive(
+    obj: Any, file: IO[bytes], stem: str, protocol: int, module: Any, says_order: bool = True
+) -> None:
+    """Write the zip archive.
+
+    Args:
+        obj: What is in it.
+        file: Takes it.
+        stem: The folder that its records are in.
+        protocol: Of its pickle.
+        module: Whose pickler writes that.
+        says_order: Whether there is a record of the order of bytes.
+    """
     buffer = io.BytesIO()
     pickler = _pickler_of(module)(buffer, protocol, legacy=False)
     pickler.dump(obj)
@@ -149,7 +160,8 @@ def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int, module: A
         _write_record(archive, f"{stem}/data.pkl", buffer.getvalue())
         _write_record(archive, f"{stem}/.format_version", b"1")
         _write_record(archive, f"{stem}/.storage_alignment", str(_ALIGNMENT).encode())
-        _write_record(archive, f"{stem}/byteorder", sys.byteorder.encode())
+        if says_order:
+            _write_record(archive, f"{stem}/byteorder", sys.byteorder.encode())
         for key, (storage, _) in pickler.storages.items():
             if storage.device.type != "meta":
                 _write_record(archive, f"{stem}/data/{key}", storage._view())

@@ -10,6 +10,7 @@ import io
 import operator
 import pickle
 import pickletools
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 import shmtensor
-from shmtensor import nn
+from shmtensor import nn, serialization
 from shmtensor._generated.dtypes import DTYPES
 from shmtensor.serialization import (
     get_unsafe_globals_in_checkpoint,
@@ -554,3 +555,28 @@ def test_errors_of_map_location_are_its_own(archived: bool, weights_only: bool) 
     with pytest.raises(TypeError, match="should return a storage or None, got Tensor"):
         read(lambda storage, location: shmtensor.ones(2))
     assert read(lambda storage, location: None).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [shmtensor.float32, shmtensor.int16, shmtensor.complex64])
+def test_the_order_of_bytes_of_silent_archives_can_be_set(dtype: Any) -> None:
+    data = shmtensor.tensor([1, 2, 258], dtype=dtype)
+    swapped = data.clone()
+    swapped.untyped_storage().byteswap(dtype)
+    default = serialization.get_default_load_endianness
+    assert default() is None
+    with pytest.raises(TypeError, match="Invalid argument type in function set_default_load_end"):
+        serialization.set_default_load_endianness("big")
+    orders = serialization.LoadEndianness
+    native = {"little": orders.LITTLE, "big": orders.BIG}[sys.byteorder]
+    try:
+        for order in orders:
+            serialization.set_default_load_endianness(order)
+            assert default() is order
+            for says in (True, False):
+                file = io.BytesIO()
+                save(data, file, _disable_byteorder_record=not says)
+                file.seek(0)
+                as_it_is = says or order in (native, orders.NATIVE)
+                assert load(file).equal(data if as_it_is else swapped)
+    finally:
+        serialization.set_default_load_endianness(None)
