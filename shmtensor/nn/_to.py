@@ -69,7 +69,9 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
     bound = next(found, None)
     if bound is None:
         got = [_type_of(value) for value in args]
-        got += [f"{name}={_type_of(value)}, " for name, value in kwargs.items()]
+        got += [f"{name}={_type_of(value)}" for name, value in kwargs.items()]
+        if not args:
+            got.append("")
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({', '.join(got)}), but "
             f"expected one of:\n{_OWN_FORMS}"

@@ -25,10 +25,6 @@ _CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone"]
 _FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 
 
-def _type_name(value: object) -> str:
-    return str(value.type()) if isinstance(value, Tensor) else type(value).__name__
-
-
 def _use_grad_for_differentiable(func: _F) -> _F:
     """Let a ``step`` record what it does if, and only if, the optimizer is differentiable."""
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, cast
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._settings import typename
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn._gradients import set_to_zero
 from shmtensor.optim._tools import (
@@ -37,7 +38,6 @@ from shmtensor.optim._tools import (
 )
 from shmtensor.optim._tools import (
     _new_scalar,
-    _type_name,
 )
 from shmtensor.optim._tools import (
     _to_scalar as _to_scalar,
@@ -125,7 +125,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
-                f"dicts, but got {_type_name(params)}"
+                f"dicts, but got {typename(params)}"
             )
         self.state = defaultdict(dict)
         self.param_groups = []
@@ -242,7 +242,7 @@ class Optimizer:
             if not isinstance(param, Tensor):
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is "
-                    f"{_type_name(param)}"
+                    f"{typename(param)}"
                 )
             if not (self.defaults.get("differentiable") or param.is_leaf or param.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections import OrderedDict
 
 import pytest
 
@@ -496,3 +497,47 @@ def test_conversions_see_the_parameters_and_keep_their_gradients() -> None:
     module.double()
     assert module.weight is weight and weight.grad is grad
     assert grad.dtype == weight.dtype == shmtensor.float64 and weight.grad_fn is None
+
+
+def test_values_of_other_types_are_named_in_full() -> None:
+    module = nn.Module()
+    module.register_parameter("weight", None)
+    name = f"{__name__}.test_values_of_other_types_are_named_in_full.<locals>.Own"
+
+    class Own:
+        pass
+
+    with pytest.raises(TypeError, match=r"^cannot assign '\w+\.nn\.modules\.activation\.ReLU' as"):
+        module.weight = nn.ReLU()
+    with pytest.raises(TypeError, match=r"^collections\.OrderedDict is not a Module subclass$"):
+        nn.Sequential(OrderedDict(), nn.ReLU())
+    with pytest.raises(TypeError) as error:
+        module.register_buffer("count", Own())
+    assert str(error.value).startswith(f"cannot assign '{name}' object to buffer 'count'")
+    with pytest.raises(TypeError, match=r"one of the params is \w+\.nn\.modules\.linear\.Linear$"):
+        shmtensor.optim.SGD([nn.Linear(1, 1)], lr=0.1)
+
+
+def test_parameters_are_of_fractions() -> None:
+    for change in (lambda: nn.Linear(1, 1).type(shmtensor.int64), set_integers):
+        with pytest.raises(RuntimeError, match="data set to a tensor that requires gradients must"):
+            change()
+
+
+def set_integers() -> None:
+    nn.Parameter(shmtensor.ones(1)).data = shmtensor.ones(1, dtype=shmtensor.int64)
+
+
+def test_synchronised_normalisation_has_channels() -> None:
+    with pytest.raises(ValueError, match="SyncBatchNorm number of input channels should be non-z"):
+        nn.SyncBatchNorm(0)(shmtensor.ones(3, 0))
+
+
+def test_arguments_of_to_are_listed_as_they_were_given() -> None:
+    for args, kwargs, text in (
+        (("cpu",), {"device": "cpu"}, "got (str, device=str), but"),
+        ((), {"dtype": "float32"}, "got (dtype=str, ), but"),
+    ):
+        with pytest.raises(TypeError) as error:
+            nn.Linear(1, 1).to(*args, **kwargs)
+        assert text in str(error.value)

@@ -130,10 +130,15 @@ static int s_data(PyObject* self, PyObject* value, void* c) {
   }
   shmt_tensor* src = shmt__py_tensor(value);
   bool floating = shmt__dtype_kind[src->dtype] >= SHMT_KIND_FLOATING;
-  if (src->device != t->device || ((shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd) && !floating)) {
+  if (src->device != t->device) {
     PyErr_SetString(PyExc_RuntimeError,
                     "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
                     "have incompatible tensor type.");
+    return -1;
+  }
+  if ((shmt__tensor_own_keys(t) & SHMT_KEYBIT_Autograd) && !floating) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "data set to a tensor that requires gradients must be floating point or complex dtype");
     return -1;
   }
   shmt_status s = shmt__tensor_set_data(t, src);

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._settings import typename as _type_name
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
@@ -35,13 +36,6 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-
-
-def _type_name(value: object) -> str:
-    """How messages name the type of a value."""
-    if isinstance(value, Tensor):
-        return str(value.type())
-    return type(value).__name__
 
 
 def _addindent(text: str, n_spaces: int = 2) -> str:
