@@ -50,9 +50,7 @@ static double few_successes(shmt_generator* g, double n, double p) {
 
   do {
     k += 1;
-    passed += ceil(log1p(-shmt__generator_uniform(g)) / log_q);
-    /* A number that is exactly 0 gives a wait of no trial, which counts as one trial. */
-    if (passed < k + 1) passed = k + 1;
+    passed += ceil(log(shmt__generator_uniform(g)) / log_q); /* never ends when the number is exactly 0 */
   } while (passed <= n);
   return k;
 }
@@ -74,12 +72,14 @@ static double many_successes(shmt_generator* g, double n, double p) {
   }
 }
 
-static double sample_binomial(shmt_generator* g, double n, double p) {
+/* The choice of the method is rounded as the dtype is, so that the streams agree with torch's. */
+static double sample_binomial(shmt_generator* g, double n, double p, bool is_double) {
   if (n <= 0 || p <= 0) return 0;
   if (p >= 1) return n;
   if (!isfinite(n) || p != p) return NAN;
-  if (p > 0.5) return n - sample_binomial(g, n, 1 - p);
-  return n * p < 10 ? few_successes(g, n, p) : many_successes(g, n, p);
+  if (p > 0.5) return n - sample_binomial(g, n, 1 - p, is_double);
+  const bool is_small = is_double ? n * p < 10 : (float)n * (float)p < 10;
+  return is_small ? few_successes(g, n, p) : many_successes(g, n, p);
 }
 
 enum { PARAMETERS_AT_ONCE = 512 }; /* parameters read, and numbers drawn, at a time */
@@ -120,7 +120,12 @@ static shmt_status draw_poisson(shmt_generator* g, const double* rate, const dou
 }
 
 static shmt_status draw_binomial(shmt_generator* g, const double* count, const double* p, int64_t n, double* to) {
-  for (int64_t i = 0; i < n; i++) to[i] = sample_binomial(g, count[i], p[i]);
+  for (int64_t i = 0; i < n; i++) to[i] = sample_binomial(g, count[i], p[i], true);
+  return SHMT_OK;
+}
+
+static shmt_status draw_binomial_float(shmt_generator* g, const double* count, const double* p, int64_t n, double* to) {
+  for (int64_t i = 0; i < n; i++) to[i] = sample_binomial(g, count[i], p[i], false);
   return SHMT_OK;
 }
 
@@ -152,5 +157,6 @@ shmt_status shmt__binomial(shmt_tensor* count, shmt_tensor* prob, shmt_generator
   if (device == SHMT_META) return SHMT_OK;
   SHMT_TRY(shmt_op_expand(count, shape, false, &counts));
   SHMT_TRY(shmt_op_expand(prob, shape, false, &probs));
-  return draw_counts(counts, probs, draw_binomial, generator, *out);
+  const draw_fn draw = count->dtype == SHMT_FLOAT64 ? draw_binomial : draw_binomial_float;
+  return draw_counts(counts, probs, draw, generator, *out);
 }

@@ -378,3 +378,29 @@ def test_a_permutation_must_fit_its_dtype() -> None:
     for other in (st.bool, st.complex64):
         with pytest.raises(NotImplementedError, match='"randperm" not implemented for'):
             st.randperm(2, dtype=other)
+
+
+@pytest.mark.parametrize(
+    ("count", "p", "want", "after"),
+    [
+        (1.0, 0.3, [1, 0, 1, 1, 0], 0.6976675987243652),
+        (10.0, 0.4, [6, 4, 5, 4, 5], 0.1534569263458252),
+        (10.0, 0.9, [8, 7, 9, 10, 9], 0.41940832138061523),
+        (100.0, 0.3, [29, 32, 25, 31, 29], 0.41940832138061523),
+        (1000.0, 0.01, [11, 7, 11, 10, 9], 0.1852310299873352),
+        (1000.0, 0.7, [702, 694, 715, 697, 702], 0.41940832138061523),
+    ],
+)
+def test_numbers_of_successes_are_torchs(
+    count: float, p: float, want: list[int], after: float
+) -> None:
+    assert st.binomial(st.full((5,), count), st.full((5,), p)).tolist() == want
+    assert st.rand(1).item() == after  # so many words were taken
+
+
+def test_the_dtype_chooses_how_successes_are_drawn() -> None:
+    """1000 * 0.01f is 10 as a float, but less as a double."""
+    p = st.full((5,), 0.01).double()
+    drawn = st.binomial(st.full((5,), 1000.0, dtype=st.float64), p)
+    assert drawn.tolist() == [12.0, 11.0, 14.0, 7.0, 10.0]
+    assert st.rand(1).item() == 0.572950541973114
