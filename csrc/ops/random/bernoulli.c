@@ -14,6 +14,7 @@
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
   const shmt__bernoulli_args shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
+  if (t->numel == 0) return SHMT_OK;
   SHMT_REFUSE_DTYPE(shmt__is_complex(t->dtype), t->dtype, "bernoulli_scalar_cpu_");
   return shmt__fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 2, generator);
 }

@@ -46,18 +46,24 @@ static void draw_with(double* running, int64_t n, int64_t* out, int64_t k, shmt_
   }
 }
 
-static shmt_status check_each(const double* p, int64_t n) {
-  int good = 1;
+/* One draw, and draws without replacement, look at all weights at once; the others name the first that is bad. */
+static shmt_status check_each(const double* p, int64_t n, bool replacement) {
+  int64_t i = 0;
 
-  for (int64_t i = 0; i < n; i++) good &= (p[i] >= 0) & (p[i] <= DBL_MAX);
-  SHMT_REQUIRE(good, SHMT_E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
+  while (i < n && p[i] >= 0 && p[i] <= DBL_MAX) i++;
+  SHMT_REQUIRE(i == n || replacement, SHMT_E_RUNTIME,
+               "probability tensor contains either `inf`, `nan` or element < 0");
+  SHMT_REQUIRE(i == n || p[i] >= 0, SHMT_E_RUNTIME,
+               "invalid multinomial distribution (encountering probability entry < 0)");
+  SHMT_REQUIRE(i == n, SHMT_E_RUNTIME,
+               "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
   return SHMT_OK;
 }
 
-static shmt_status check_weights(const double* p, int64_t n) {
+static shmt_status check_weights(const double* p, int64_t n, bool replacement) {
   double most = 0;
 
-  SHMT_TRY(check_each(p, n));
+  SHMT_TRY(check_each(p, n, replacement));
   for (int64_t i = 0; i < n; i++) most = p[i] > most ? p[i] : most;
   SHMT_REQUIRE(most > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
   return SHMT_OK;
@@ -95,7 +101,7 @@ static shmt_status sum_blocks(const weights* w, double* running) {
     }
     const double all = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
     /* An infinity or a NaN shows in the sum, a negative weight in the signs. */
-    if (!(all <= DBL_MAX) || signs >> 63) SHMT_TRY(check_each(p, n));
+    if (!(all <= DBL_MAX) || signs >> 63) SHMT_TRY(check_each(p, n, true));
     running[b] = total += all;
   }
   SHMT_REQUIRE(total > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
@@ -224,7 +230,7 @@ static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool re
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   race* const best = (race*)(void*)((char*)memory + weights_bytes);
   for (int64_t r = 0; r < rows && status == SHMT_OK; r++)
-    status = check_weights(shmt__blocks_read(&all, r * n, n, memory), n);
+    status = check_weights(shmt__blocks_read(&all, r * n, n, memory), n, replacement);
   if (status == SHMT_OK) {
     generator = shmt__generator_lock(generator);
     for (int64_t r = 0; r < rows; r++, out += k) {

@@ -78,8 +78,9 @@ static shmt_status fill_normal(shmt_tensor* t, double mean, double std, shmt_gen
     /* The variance is that of the complex number: each part has half of it. */
     return fill_normal(reals, mean, std / sqrt(2.0), generator);
   }
+  if (t->numel == 0) return SHMT_OK;
   SHMT_REQUIRE_LOOP(SHMT_LOOP_box_muller, t->dtype, "normal_kernel_cpu");
-  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  if (shmt__tensor_is_meta(t)) return SHMT_OK;
   if (t->numel < 16 || !shmt__tensor_is_contiguous(t))
     return shmt__random_walk("normal_", t, normal_run, &walk, &walk.generator, generator);
   generator = shmt__generator_lock(generator);

@@ -26,6 +26,13 @@ static shmt_status fill_range(shmt_tensor* t, uint64_t range, int64_t base, shmt
   return shmt__fill_words("random_", t, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
 }
 
+/* Refuses complex dtypes, which have no order. */
+static shmt_status check_ordered(shmt_dtype dtype) {
+  SHMT_REQUIRE(!shmt__is_complex(dtype), SHMT_E_RUNTIME,
+               "check_random_bounds handles only integral, floating-point and boolean types");
+  return SHMT_OK;
+}
+
 static shmt_status check_bound(const char* what, shmt_dtype dtype, int64_t value) {
   bool fits = true;
 
@@ -66,11 +73,14 @@ static int64_t gap_at(int64_t value, shmt_dtype dtype) {
   return INT64_C(1) << (63 - __builtin_clzll(size) - shmt__significand_bits(dtype) + 1);
 }
 
-/* Moves bounds of a floating dtype inwards where rounding would draw numbers outside of them. */
-static void narrow_bounds(shmt_dtype dtype, int64_t* from, int64_t* to) {
-  if (*from < INT64_MAX && rounded(*from + 1, dtype) < *from)
-    *from = rounded(*from + 1, dtype) + gap_at(*from + 1, dtype);
-  if (rounded(*to - 1, dtype) >= *to) *to -= gap_at(*to - 1, dtype);
+/* Bounds of a floating dtype, moved inwards where rounding would draw numbers outside of them. */
+static int64_t narrow_from(shmt_dtype dtype, int64_t from) {
+  if (from == INT64_MAX || rounded(from + 1, dtype) >= from) return from;
+  return rounded(from + 1, dtype) + gap_at(from + 1, dtype);
+}
+
+static int64_t narrow_to(shmt_dtype dtype, int64_t to) {
+  return rounded(to - 1, dtype) >= to ? to - gap_at(to - 1, dtype) : to;
 }
 
 static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to, shmt_generator* generator) {
@@ -78,20 +88,37 @@ static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to
     SHMT_REQUIRE(from < to.value, SHMT_E_RUNTIME,
                  "random_ expects 'from' to be less than 'to', but got from=%" PRId64 " >= to=%" PRId64, from,
                  to.value);
+    SHMT_TRY(check_ordered(self->dtype));
     SHMT_TRY(check_bound("from", self->dtype, from));
     SHMT_TRY(check_bound("to - 1", self->dtype, to.value - 1));
     if (shmt__is_floating(self->dtype)) {
       SHMT_TRY(warn_of_gaps("from", self->dtype, from));
       SHMT_TRY(warn_of_gaps("to - 1", self->dtype, to.value - 1));
-      narrow_bounds(self->dtype, &from, &to.value);
+      from = narrow_from(self->dtype, from);
+      to.value = narrow_to(self->dtype, to.value);
       SHMT_REQUIRE(from < to.value, SHMT_E_RUNTIME,
                    "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=%" PRId64
                    " >= to=%" PRId64, from, to.value);
     }
     return fill_range(self, (uint64_t)to.value - (uint64_t)from, from, generator);
   }
+  if (from == INT64_MIN) {
+    if (self->numel == 0) return SHMT_OK;
+    SHMT_REFUSE_DTYPE(self->dtype != SHMT_INT64 && (!shmt__is_floating(self->dtype) || self->dtype == SHMT_FLOAT16),
+                      self->dtype, "random_full_64_bits_range_kernel_cpu");
+    return fill_range(self, 0, 0, generator);
+  }
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME,
+               "random_from_to_impl handles only integral, floating-point and boolean types");
   SHMT_TRY(check_bound("from", self->dtype, from));
-  if (from == INT64_MIN) return fill_range(self, 0, 0, generator);
+  if (shmt__is_floating(self->dtype)) {
+    const int64_t last = INT64_C(1) << shmt__significand_bits(self->dtype);
+    SHMT_TRY(warn_of_gaps("from", self->dtype, from));
+    from = narrow_from(self->dtype, from);
+    SHMT_REQUIRE(from < last, SHMT_E_RUNTIME,
+                 "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, but got "
+                 "from=%" PRId64 " > to_inc=%" PRId64, from, last);
+  }
   /* Up to and including the largest number of the dtype. */
   const uint64_t end = full_range(self->dtype) == 0 ? 1ull << 63 : full_range(self->dtype);
   return fill_range(self, end - (uint64_t)from, from, generator);
@@ -109,7 +136,8 @@ shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
   const uint64_t range = full_range(self->dtype);
   const shmt__randint_args shape = {range, 0, shmt__dtype_size[self->dtype] == 8};
 
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, self->dtype, "random");
+  if (self->numel == 0) return SHMT_OK;
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, self->dtype, "random_kernel_cpu");
   return shmt__fill_words("random_", self, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
 }
 

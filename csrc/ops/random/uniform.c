@@ -20,17 +20,33 @@ static shmt_status fill_uniform(shmt_tensor* t, double from, double to, shmt_gen
   return shmt__fill_words("uniform_", t, SHMT_LOOP_uniform, &shape, t->dtype == SHMT_FLOAT64 ? 2 : 1, generator);
 }
 
-shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_generator* generator) {
-  SHMT_REFUSE_DTYPE(!shmt__loops[SHMT_LOOP_uniform][shmt__to_real_dtype(self->dtype)], self->dtype,
-                    "check_uniform_bounds");
+/* The largest finite number of a real floating dtype. */
+static double largest(shmt_dtype dtype) {
+  if (dtype == SHMT_FLOAT64) return DBL_MAX;
+  if (dtype == SHMT_FLOAT16) return 65504.0;
+  return dtype == SHMT_BFLOAT16 ? 0x1.fep127 : FLT_MAX;
+}
+
+static shmt_status check_bounds(shmt_dtype dtype, double from, double to) {
+  const double most = largest(dtype);
+
+  SHMT_REQUIRE(from >= -most && from <= most, SHMT_E_RUNTIME, "from is out of bounds for %s", shmt__dtype_ctype(dtype));
+  SHMT_REQUIRE(to >= -most && to <= most, SHMT_E_RUNTIME, "to is out of bounds for %s", shmt__dtype_ctype(dtype));
   SHMT_REQUIRE(from <= to, SHMT_E_RUNTIME,
                "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
-  const double limit = self->dtype == SHMT_FLOAT64 ? DBL_MAX : self->dtype == SHMT_FLOAT16 ? 65504.0 : FLT_MAX;
   SHMT_REQUIRE(
-      to - from <= limit, SHMT_E_RUNTIME,
+      to - from <= most, SHMT_E_RUNTIME,
       "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which result in "
       "to-from to exceed the limit",
-      shmt__dtype_title(self->dtype), to, from);
+      shmt__dtype_title(dtype), to, from);
+  return SHMT_OK;
+}
+
+shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_generator* generator) {
+  const shmt_dtype real = shmt__to_real_dtype(self->dtype);
+
+  SHMT_REFUSE_DTYPE(!shmt__loops[SHMT_LOOP_uniform][real], self->dtype, "check_uniform_bounds");
+  SHMT_TRY(check_bounds(real, from, to));
   return fill_uniform(self, from, to, generator);
 }
 

@@ -6,6 +6,7 @@ The fixed values are torch 2.13's for manual_seed(0) on the CPU.
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import numpy as np
@@ -239,9 +240,54 @@ def test_multinomial_follows_the_weights() -> None:
             "normal expects std >= 0.0, but found std -1",
         ),
         (
-            lambda: st.zeros(2).exponential_(-1),
+            lambda: st.zeros(2, dtype=st.int64).exponential_(-1),
             RuntimeError,
             "exponential_ expects lambda > 0.0, but found lambda=-1",
+        ),
+        (
+            lambda: st.zeros(2, dtype=st.int8).exponential_(),
+            RuntimeError,
+            "dtype must be a floating point but you specified Char",
+        ),
+        (
+            lambda: st.zeros(2, dtype=st.complex64).exponential_(),
+            RuntimeError,
+            "dtype must be a floating point but you specified ComplexFloat",
+        ),
+        (
+            lambda: st.randint(5, (2,), dtype=st.complex64),
+            RuntimeError,
+            "check_random_bounds handles only integral, floating-point and boolean types",
+        ),
+        (
+            lambda: st.zeros(2, dtype=st.complex64).random_(1, None),
+            RuntimeError,
+            "random_from_to_impl handles only integral, floating-point and boolean types",
+        ),
+        (
+            lambda: st.zeros(2, dtype=st.int8).random_(-(2**63), None),
+            NotImplementedError,
+            "\"random_full_64_bits_range_kernel_cpu\" not implemented for 'Char'",
+        ),
+        (
+            lambda: st.multinomial(st.tensor([1.0, -1.0]), 3, True),
+            RuntimeError,
+            "invalid multinomial distribution (encountering probability entry < 0)",
+        ),
+        (
+            lambda: st.multinomial(st.tensor([1.0, float("inf")]), 3, True),
+            RuntimeError,
+            "invalid multinomial distribution (encountering probability entry = infinity or NaN)",
+        ),
+        (
+            lambda: st.multinomial(st.cat([st.ones(999), st.tensor([-1.0])]), 3, True),
+            RuntimeError,
+            "invalid multinomial distribution (encountering probability entry < 0)",
+        ),
+        (
+            lambda: st.multinomial(st.tensor([1.0, float("inf")]), 1, True),
+            RuntimeError,
+            "probability tensor contains either `inf`, `nan` or element < 0",
         ),
         (
             lambda: st.zeros(2).bernoulli_(2.0),
@@ -362,6 +408,46 @@ def test_bounds_beyond_the_digits_of_a_dtype_are_warned_of() -> None:
     st.empty(2).random_(-(2**24), 2**24)  # no warning
 
 
+def test_numbers_up_to_the_largest_start_below_it() -> None:
+    assert st.empty(50, dtype=st.int8).random_(126, None).min() >= 126
+    assert st.empty(50).random_(2**24 - 1, None).min() >= 2**24 - 1
+    with pytest.warns(UserWarning, match=r"from is out of bounds \[-\(2\^24\), 2\^24\]"):
+        st.empty(2).random_(-(2**30), None)
+    for dtype, digits in ((st.float32, 24), (st.float16, 11), (st.bfloat16, 8), (st.float64, 53)):
+        last = 2**digits
+        text = re.escape(
+            "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to "
+            f"dtype, but got from={last} > to_inc={last}"
+        )
+        with pytest.raises(RuntimeError, match=text):
+            st.empty(2, dtype=dtype).random_(last, None)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "message"),
+    [
+        (st.float32, float("nan"), 1.0, "from is out of bounds for float"),
+        (st.float32, 0.0, float("inf"), "to is out of bounds for float"),
+        (st.float32, 0.0, 1e39, "to is out of bounds for float"),
+        (st.float16, 0.0, 65520.0, "to is out of bounds for c10::Half"),
+        (st.bfloat16, 0.0, 3.4e38, "to is out of bounds for c10::BFloat16"),
+        (st.complex64, -1e39, 0.0, "from is out of bounds for float"),
+        (st.float64, float("-inf"), 0.0, "from is out of bounds for double"),
+        (st.float32, -3e38, 3e38, "std::numeric_limits<Float>::max(), but found to=3e+38"),
+        (st.float16, -40000.0, 40000.0, "std::numeric_limits<Half>::max(), but found to=40000"),
+    ],
+)
+def test_bounds_of_uniform_numbers_are_those_of_the_dtype(
+    dtype: st.dtype, low: float, high: float, message: str
+) -> None:
+    for n in (0, 3):
+        if n == 0 and dtype is st.complex64:
+            continue
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            st.empty(n, dtype=dtype).uniform_(low, high)
+    st.empty(3, dtype=st.complex128).uniform_(0, 1e300)
+
+
 def test_a_permutation_must_fit_its_dtype() -> None:
     assert sorted(st.randperm(256, dtype=st.uint8).tolist()) == list(range(256))
     assert st.randperm(2049, dtype=st.float16).shape == (2049,)
@@ -378,6 +464,21 @@ def test_a_permutation_must_fit_its_dtype() -> None:
     for other in (st.bool, st.complex64):
         with pytest.raises(NotImplementedError, match='"randperm" not implemented for'):
             st.randperm(2, dtype=other)
+
+
+@pytest.mark.parametrize("dtype", [st.int64, st.bool, st.complex64, st.float32])
+def test_nothing_is_drawn_into_no_elements_whatever_the_dtype(dtype: st.dtype) -> None:
+    state = st.get_rng_state()
+    none = st.empty(0, dtype=dtype)
+    for fill in ("normal_", "exponential_", "log_normal_", "bernoulli_", "random_"):
+        assert getattr(none, fill)() is none
+    assert none.geometric_(0.5) is none
+    assert none.random_(-(2**63), None) is none
+    assert st.randn(0, dtype=dtype).dtype is dtype
+    assert st.normal(none.real, 1.0).shape == (0,)
+    assert st.equal(state, st.get_rng_state())
+    with pytest.raises(RuntimeError, match="lambda > 0"):
+        none.exponential_(0)
 
 
 @pytest.mark.parametrize(
