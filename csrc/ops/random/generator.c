@@ -197,8 +197,8 @@ shmt_status shmt_generator_set_state(shmt_generator* g, const uint8_t* state, in
   saved_state s;
 
   SHMT_REQUIRE(nbytes == (int64_t)sizeof s, SHMT_E_RUNTIME,
-               "Expected either a CPUGeneratorImplStateLegacy of size 5048 or a CPUGeneratorImplState of size 5056 but "
-               "found the input RNG state size to be %lld", (long long)nbytes);
+               "Expected a CPUGeneratorImplState of size 5056 but found the input RNG state size to be %lld",
+               (long long)nbytes);
   memcpy(&s, state, sizeof s);
   SHMT_REQUIRE(s.left >= 1 && s.left <= SHMT_MT_WORDS && s.next <= SHMT_MT_WORDS &&
                    (s.left == 1 || s.next + (uint64_t)s.left - 1 <= SHMT_MT_WORDS),

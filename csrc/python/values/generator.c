@@ -4,6 +4,8 @@
 #include "python/values/tensor_object.h"
 #include "python/values/types.h"
 
+#include <string.h>
+
 PyTypeObject* shmt__py_generator_type;
 
 typedef struct generator_object {
@@ -70,17 +72,23 @@ static void generator_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-static PyObject* manual_seed(PyObject* self, PyObject* seed) {
-  if (!PyLong_Check(seed) && !PyIndex_Check(seed)) {
-    PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s",
-                 Py_TYPE(seed)->tp_name);
-    return NULL;
-  }
+/* The name of an object's class, without its module. */
+static const char* class_name(PyObject* o) {
+  const char* dot = strrchr(Py_TYPE(o)->tp_name, '.');
+  return dot ? dot + 1 : Py_TYPE(o)->tp_name;
+}
+
+/* Whether o is an integer of Python or NumPy: no bool, and no tensor. */
+static bool is_integer(PyObject* o) {
+  return PyIndex_Check(o) && !PyBool_Check(o) && !shmt__py_is_tensor(o);
+}
+
+/* Reads a seed; negative ones wrap, as torch's do. False: an error is set. */
+static bool as_seed(PyObject* seed, uint64_t* out) {
   PyObject* i = PyNumber_Index(seed);
-  if (i == NULL) return NULL;
+  if (i == NULL) return false;
   int overflow;
-  uint64_t value =
-      (uint64_t)PyLong_AsLongLongAndOverflow(i, &overflow); /* negative seeds wrap, as torch's do */
+  uint64_t value = (uint64_t)PyLong_AsLongLongAndOverflow(i, &overflow);
   if (overflow > 0) {
     overflow = 0;
     value = PyLong_AsUnsignedLongLong(i);
@@ -90,12 +98,48 @@ static PyObject* manual_seed(PyObject* self, PyObject* seed) {
     }
   }
   Py_DECREF(i);
-  if (overflow != 0) {
-    shmt__py_raise_int_overflow();
+  *out = value;
+  if (overflow != 0) shmt__py_raise_int_overflow();
+  return overflow == 0;
+}
+
+static PyObject* manual_seed(PyObject* self, PyObject* seed) {
+  uint64_t value;
+  if (!is_integer(seed)) {
+    PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", class_name(seed));
     return NULL;
   }
+  if (!as_seed(seed, &value)) return NULL;
   shmt_generator_manual_seed(of(self), value);
   return Py_NewRef(self);
+}
+
+/* Streams of other devices have offsets, and states that graphs capture. */
+static PyObject* get_offset(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  PyErr_SetString(PyExc_RuntimeError, "CPU Generator does not use offset");
+  return NULL;
+}
+
+static PyObject* set_offset(PyObject* self, PyObject* offset) {
+  if (is_integer(offset)) return get_offset(self, NULL);
+  PyErr_Format(PyExc_RuntimeError, "manual_offset expected a long, but got %s", class_name(offset));
+  return NULL;
+}
+
+static PyObject* graphsafe_get_state(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  PyErr_SetString(PyExc_NotImplementedError, "graphsafe_get_state is not supported in this Generator");
+  return NULL;
+}
+
+static PyObject* graphsafe_set_state(PyObject* self, PyObject* state) {
+  (void)self;
+  if (shmt__py_as_generator(state) == NULL)
+    PyErr_Format(PyExc_TypeError, "expected a Generator, but got %s", class_name(state));
+  else
+    PyErr_SetString(PyExc_NotImplementedError, "graphsafe_set_state is not supported in this Generator");
+  return NULL;
 }
 
 static PyObject* seed(PyObject* self, PyObject* unused) {
@@ -149,10 +193,16 @@ static PyObject* generator_reduce(PyObject* self, PyObject* unused) {
     Py_XDECREF(state);
     return NULL;
   }
-  return Py_BuildValue("O(N)N", (PyObject*)Py_TYPE(self), device, state);
+  unsigned long long seed = shmt_generator_initial_seed(of(self));
+  return Py_BuildValue("O(N)(KON)", (PyObject*)Py_TYPE(self), device, seed, Py_None, state);
 }
 
+/* Takes torch's tuple of seed, offset and state; the state alone is what earlier versions pickled. */
 static PyObject* generator_setstate(PyObject* self, PyObject* state) {
+  PyObject *seed = NULL, *offset;
+  uint64_t unused;
+  if (PyTuple_Check(state) && !PyArg_ParseTuple(state, "OOO", &seed, &offset, &state)) return NULL;
+  if (seed != NULL && !as_seed(seed, &unused)) return NULL;
   PyObject* r = set_state(self, state);
   if (r == NULL) return NULL;
   Py_DECREF(r);
@@ -179,6 +229,13 @@ static PyMethodDef methods[] = {
      "if it is not a state, TypeError if it is not a tensor of bytes."},
     {"clone_state", clone_state, METH_NOARGS,
      "clone_state($self)\n--\n\nAnother generator in the same state."},
+    {"get_offset", get_offset, METH_NOARGS, "get_offset($self)\n--\n\nRaises RuntimeError: this stream has none."},
+    {"set_offset", set_offset, METH_O,
+     "set_offset($self, offset, /)\n--\n\nRaises RuntimeError: this stream has none."},
+    {"graphsafe_get_state", graphsafe_get_state, METH_NOARGS,
+     "graphsafe_get_state($self)\n--\n\nRaises NotImplementedError: no graph captures this stream."},
+    {"graphsafe_set_state", graphsafe_set_state, METH_O,
+     "graphsafe_set_state($self, state, /)\n--\n\nRaises NotImplementedError: no graph captures this stream."},
     {"__reduce__", generator_reduce, METH_NOARGS, "Pickle by state."},
     {"__setstate__", generator_setstate, METH_O, "Continue from a pickled state."},
     {NULL, NULL, 0, NULL},

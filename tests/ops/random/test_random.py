@@ -505,3 +505,43 @@ def test_the_dtype_chooses_how_successes_are_drawn() -> None:
     drawn = st.binomial(st.full((5,), 1000.0, dtype=st.float64), p)
     assert drawn.tolist() == [12.0, 11.0, 14.0, 7.0, 10.0]
     assert st.rand(1).item() == 0.572950541973114
+
+
+def test_seeds_are_integers() -> None:
+    generator = st.Generator()
+    for seed, name in ((True, "bool"), (st.tensor(3), "Tensor"), (1.5, "float"), ("a", "str")):
+        with pytest.raises(RuntimeError, match=f"manual_seed expected a long, but got {name}"):
+            generator.manual_seed(seed)  # type: ignore[arg-type]
+    assert generator.manual_seed(np.int64(3)).initial_seed() == 3
+    assert st.manual_seed(True).initial_seed() == 1
+
+
+def test_a_generator_has_no_offset_and_no_state_of_graphs() -> None:
+    generator = st.Generator()
+    for call in (generator.get_offset, lambda: generator.set_offset(4)):
+        with pytest.raises(RuntimeError, match="CPU Generator does not use offset"):
+            call()  # type: ignore[operator]
+    with pytest.raises(RuntimeError, match="manual_offset expected a long, but got str"):
+        generator.set_offset("a")  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError, match="graphsafe_get_state is not supported"):
+        generator.graphsafe_get_state()
+    with pytest.raises(NotImplementedError, match="graphsafe_set_state is not supported"):
+        generator.graphsafe_set_state(st.Generator())
+    with pytest.raises(TypeError, match="expected a Generator, but got int"):
+        generator.graphsafe_set_state(1)  # type: ignore[arg-type]
+
+
+def test_generators_are_pickled_as_torch_does_and_as_before() -> None:
+    generator = st.Generator().manual_seed(5)
+    st.rand(3, generator=generator)
+    _, arguments, (seed, offset, state) = generator.__reduce__()
+    assert (arguments, seed, offset) == ((st.device("cpu"),), 5, None)
+    for pickled in ((seed, offset, state), state):
+        copy = st.Generator()
+        copy.__setstate__(pickled)
+        assert copy.initial_seed() == 5
+        assert st.equal(copy.get_state(), state)
+    with pytest.raises(TypeError, match="ByteTensor"):
+        copy.__setstate__((5, None, 1))
+    with pytest.raises(RuntimeError, match=r"CPUGeneratorImplState of size 5056 but found .* be 3"):
+        copy.set_state(st.zeros(3, dtype=st.uint8))
