@@ -203,9 +203,21 @@ def test_subset_whose_subclass_forgets_getitems_says_so() -> None:
         def __getitem__(self, idx: Any) -> int:
             return 2 * super().__getitem__(idx)
 
-    assert Doubled(TEN, [4])[0] == 8
-    with pytest.raises(NotImplementedError, match="Doubled overrides __getitem__"):
-        Doubled(TEN, [4]).__getitems__([0])
+    class Bare(Doubled):
+        def __init__(self) -> None:
+            self.dataset, self.indices = TEN, [4]
+
+    class Whole(Doubled):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [self[i] for i in indices]
+
+    text = "overrides __getitem__ but not __getitems__"
+    with pytest.raises(NotImplementedError, match=f"Doubled {text}"):
+        Doubled(TEN, [4])
+    assert Bare()[0] == 8
+    with pytest.raises(NotImplementedError, match=f"Bare {text}"):
+        Bare().__getitems__([0])
+    assert Whole(TEN, [4]).__getitems__([0]) == [8]
 
 
 def test_random_split_shares_all_samples_out() -> None:

@@ -251,6 +251,9 @@ class Subset(Dataset[_T_co]):
         dataset: The source of the samples.
         indices: The indices of the samples, in order.
 
+    Raises:
+        NotImplementedError: A subclass defines only ``__getitem__``.
+
     Source:
         torch.utils.data.Subset.
     """
@@ -261,6 +264,18 @@ class Subset(Dataset[_T_co]):
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
+        self._check_methods()
+
+    def _check_methods(self) -> None:
+        kind = type(self)
+        is_own = kind.__getitem__ is not Subset.__getitem__
+        if is_own and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__. DataLoader calls "
+                "__getitems__ for whole batches; define it as well:\n\n"
+                "def __getitems__(self, indices):\n"
+                "    return [self.__getitem__(idx) for idx in indices]"
+            )
 
     def __getitem__(self, idx: Any) -> _T_co:
         if isinstance(idx, list):
@@ -273,13 +288,7 @@ class Subset(Dataset[_T_co]):
         Raises:
             NotImplementedError: A subclass defines only ``__getitem__``.
         """
-        kind = type(self)
-        is_own = kind.__getitem__ is not Subset.__getitem__
-        if is_own and kind.__getitems__ is Subset.__getitems__:
-            raise NotImplementedError(
-                f"{kind.__name__} overrides __getitem__ of Subset but not __getitems__, which "
-                "DataLoader calls; define it as well"
-            )
+        self._check_methods()  # subclasses need not call our __init__
         return _items(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
