@@ -48,7 +48,8 @@ class FisherSnedecor(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN where *df2* is 2 or less."""
-        return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, math.nan)
+        df2 = self.df2.masked_fill(self.df2 <= 2, 3)  # keeps the slopes finite
+        return (df2 / (df2 - 2)).masked_fill(self.df2 <= 2, math.nan)
 
     @property
     def mode(self) -> Tensor:

@@ -70,12 +70,16 @@ class GeneralizedPareto(Distribution):
         """The concentration, with 1 for 0: formulas that are not chosen have finite slopes, too."""
         return self.concentration.masked_fill(self._is_zero(), 1.0)
 
+    def _near_log1p_part(self, z: Tensor) -> Tensor:
+        """The beginning of `_log1p_part`'s series."""
+        bounded = z.clamp(max=shmtensor.finfo(z.dtype).max ** 0.25)  # 0 times infinity
+        return z - 0.5 * self.concentration * bounded.pow(2)
+
     def _log1p_part(self, z: Tensor) -> Tensor:
         """``log(1 + c z) / c`` of the concentration c; near 0 the beginning of its series."""
-        bounded = z.clamp(max=shmtensor.finfo(z.dtype).max ** 0.25)  # 0 times infinity
-        near = z - 0.5 * self.concentration * bounded.pow(2)
         weight = self._safe()
-        return shmtensor.where(self._is_zero(), near, shmtensor.log1p(weight * z) / weight)
+        exact = shmtensor.log1p(weight * z) / weight
+        return shmtensor.where(self._is_zero(), self._near_log1p_part(z), exact)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -85,7 +89,8 @@ class GeneralizedPareto(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         z, weight = self._z(value), self._safe()
-        near = self._log1p_part(z) + self.concentration * z.clamp(max=shmtensor.finfo(z.dtype).max)
+        bounded = z.clamp(max=shmtensor.finfo(z.dtype).max)
+        near = self._near_log1p_part(z) + self.concentration * bounded
         power = shmtensor.special.xlog1py(1 + 1 / weight, weight * z)
         return -shmtensor.where(self._is_zero(), near, power) - self.scale.log()
 
@@ -112,8 +117,9 @@ class GeneralizedPareto(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN for concentrations from 1 on."""
-        weight = self.concentration
-        return (self.loc + self.scale / (1 - weight)).masked_fill(weight >= 1, math.nan)
+        is_none = self.concentration >= 1
+        weight = self.concentration.masked_fill(is_none, 0)  # keeps the slopes finite
+        return (self.loc + self.scale / (1 - weight)).masked_fill(is_none, math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -122,9 +128,10 @@ class GeneralizedPareto(Distribution):
     @property
     def variance(self) -> Tensor:
         """NaN for concentrations from 1/2 on."""
-        weight = self.concentration
+        is_none = self.concentration >= 0.5
+        weight = self.concentration.masked_fill(is_none, 0)  # keeps the slopes finite
         variance = self.scale**2 / ((1 - weight) ** 2 * (1 - 2 * weight))
-        return variance.masked_fill(weight >= 0.5, math.nan)
+        return variance.masked_fill(is_none, math.nan)
 
     def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

@@ -76,9 +76,11 @@ class Kumaraswamy(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         """``((a - 1) / (a b - 1))^(1 / a)``; NaN where the density is highest at an end."""
-        a, b = self.concentration1, self.concentration0
+        is_none = (self.concentration1 < 1) | (self.concentration0 < 1)
+        a = self.concentration1.masked_fill(is_none, 2)  # keeps the slopes finite
+        b = self.concentration0.masked_fill(is_none, 2)
         mode = ((a - 1) / (a * b - 1)).pow(a.reciprocal())
-        return mode.masked_fill((a < 1) | (b < 1), math.nan)
+        return mode.masked_fill(is_none, math.nan)
 
     @property
     def variance(self) -> Tensor:

@@ -65,7 +65,8 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         """Infinite up to two degrees of freedom, NaN up to one."""
-        finite = self.scale.pow(2) * self.df / (self.df - 2)
+        df = self.df.masked_fill(self.df <= 2, 3)  # keeps the slopes finite
+        finite = self.scale.pow(2) * df / (df - 2)
         return finite.masked_fill(self.df <= 2, math.inf).masked_fill(self.df <= 1, math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:

@@ -389,3 +389,28 @@ def test_certain_success_has_a_derivative() -> None:
     assert density.tolist() == pytest.approx([0.0, -0.6931472])
     density.sum().backward()
     assert probs.grad.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("make_value", "want"),
+    [
+        (lambda a: sh.distributions.StudentT(a).variance, math.inf),
+        (lambda a: sh.distributions.FisherSnedecor(3.0, a).mean, math.nan),
+        (lambda a: sh.distributions.GeneralizedPareto(0.0, 1.0, a / 2).mean, math.nan),
+        (lambda a: sh.distributions.GeneralizedPareto(0.0, 1.0, a / 4).variance, math.nan),
+        (lambda a: sh.distributions.Kumaraswamy(0.5, a / 2).mode, math.nan),
+    ],
+)
+def test_a_moment_that_does_not_exist_has_no_slope(make_value, want) -> None:
+    parameter = sh.tensor([2.0], requires_grad=True)
+    value = make_value(parameter)
+    assert value.tolist() == pytest.approx([want], nan_ok=True)
+    value.sum().backward()
+    assert parameter.grad.tolist() == [0.0]
+
+
+def test_a_density_is_steep_at_the_end_of_a_support() -> None:
+    value = sh.tensor(2.0, requires_grad=True)
+    density = sh.distributions.GeneralizedPareto(0.0, 1.0, -0.5).log_prob(value)
+    assert density.item() == -math.inf
+    assert sh.autograd.grad(density, value)[0].item() == -math.inf

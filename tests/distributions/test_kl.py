@@ -266,3 +266,44 @@ def test_only_classes_are_registered():
     for pair in ((3, D.Normal), (D.Normal, "Normal")):
         with pytest.raises(TypeError, match="must be a class"):
             register_kl(*pair)
+
+
+def slopes_of_kl(first, second, *values):
+    """The divergence, and its slopes by the parameters of the two."""
+    parameters = [sh.tensor(value, requires_grad=True) for value in values]
+    divergence = kl_divergence(first(*parameters), second(*parameters))
+    slopes = sh.autograd.grad(divergence, parameters)
+    return divergence.item(), [slope.item() for slope in slopes]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("second", "moment"),
+    [
+        (lambda s, a, r: D.Exponential(r), 1),
+        (lambda s, a, r: D.Gamma(r, r), 1),
+        (lambda s, a, r: D.Normal(r, r), 2),
+    ],
+    ids=["Exponential", "Gamma", "Normal"],
+)
+def test_an_infinite_mean_of_pareto_has_no_slopes(second, moment, alpha):
+    found, slopes = slopes_of_kl(lambda s, a, r: D.Pareto(s, a), second, 1.0, alpha, 2.0)
+    if alpha <= moment:
+        assert found == math.inf
+        assert slopes == [0, 0, 0]
+    else:
+        assert math.isfinite(found)
+        assert all(math.isfinite(slope) and slope != 0 for slope in slopes)
+
+
+def test_a_rate_of_zero_has_slopes():
+    for other in (0.0, 1.0):
+        found, slopes = slopes_of_kl(
+            lambda p, q: D.Poisson(p), lambda p, q: D.Poisson(q), 0.0, other
+        )
+        assert found == other
+        assert slopes == [-math.inf, 1]
+    assert slopes_of_kl(lambda p, q: D.Poisson(p), lambda p, q: D.Poisson(q), 2.0, 1.0) == (
+        pytest.approx(2 * math.log(2) - 1),
+        [pytest.approx(math.log(2)), -1],
+    )

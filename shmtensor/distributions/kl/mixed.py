@@ -107,6 +107,24 @@ def _register(
         register_kl(kind_p, kind_q)(divergence)
 
 
+def _register_pareto(
+    cross_entropy: Callable[[Any, Any], Tensor], kind_q: type, moment: int
+) -> None:
+    """Register Pareto as the class of p.
+
+    Up to the alpha *moment* that mean does not exist, and the divergence is infinite. Another alpha
+    is calculated with there, so that slopes are 0.
+    """
+
+    def divergence(p: Pareto, q: Any) -> Tensor:
+        is_infinite = p.alpha <= moment
+        alpha = p.alpha.masked_fill(is_infinite, moment + 1)
+        other = Pareto(p.scale, alpha, validate_args=False)
+        return (cross_entropy(other, q) - other.entropy()).masked_fill(is_infinite, math.inf)
+
+    register_kl(Pareto, kind_q)(divergence)
+
+
 def _has_negative(p: Uniform, q: Any) -> Any:
     return p.low < 0
 
@@ -128,12 +146,14 @@ _register(
     Gamma,
     Gumbel,
     Laplace,
-    Pareto,
     Uniform,
 )
-_register(_from_exponential, Exponential, Beta, ContinuousBernoulli, Gamma, Pareto)
+_register_pareto(_from_normal, Normal, 2)
+_register(_from_exponential, Exponential, Beta, ContinuousBernoulli, Gamma)
+_register_pareto(_from_exponential, Exponential, 1)
 _register(_from_exponential, Exponential, Uniform, outside=_has_negative)
-_register(_from_gamma, Gamma, Beta, Exponential, Pareto)
+_register(_from_gamma, Gamma, Beta, Exponential)
+_register_pareto(_from_gamma, Gamma, 1)
 _register(_from_gamma, Gamma, Uniform, outside=_has_negative)
 _register(_from_gumbel, Gumbel, Exponential, Gamma, Normal, Uniform)
 _register(_from_uniform, Uniform, Beta, ContinuousBernoulli, outside=_unit_interval_leaves)

@@ -172,7 +172,10 @@ def _kl_pareto_pareto(p: Pareto, q: Pareto) -> Tensor:
 
 @register_kl(Poisson, Poisson)
 def _kl_poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
-    return shmtensor.xlogy(p.rate, p.rate) - shmtensor.xlogy(p.rate, q.rate) - (p.rate - q.rate)
+    # Where p has no rate, the slope by that of q is 1, and by its own infinite.
+    other = q.rate.masked_fill(p.rate == 0, 1)
+    entropy = shmtensor.special.entr(p.rate) + shmtensor.xlogy(p.rate, other)
+    return q.rate - p.rate - entropy
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
