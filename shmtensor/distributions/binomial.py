@@ -83,7 +83,10 @@ class Binomial(BinaryParameters, Distribution):
         n = self.total_count
         # k log(p) + (n - k) log(1 - p) = k logits + n log(1 - p)
         log_choose = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return log_choose + value * self.logits + n * F.logsigmoid(-self.logits)
+        logits = self.logits
+        if not logits.is_floating_point():
+            logits = logits.to(shmtensor.get_default_dtype())
+        return log_choose + value * logits + n * F.logsigmoid(-logits)
 
     def entropy(self) -> Tensor:
         self._trials("entropy")

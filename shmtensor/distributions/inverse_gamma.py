@@ -40,7 +40,7 @@ class InverseGamma(TransformedDistribution):
         validate_args: bool | None = None,
     ) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
-        inversion = PowerTransform(-shmtensor.ones_like(base.rate))
+        inversion = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, inversion, validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:

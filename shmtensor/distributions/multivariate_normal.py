@@ -31,8 +31,10 @@ def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
 def _solve_triangular(factor: Tensor, x: Tensor) -> Tensor:
     """Solve ``factor y = x`` for lower triangular factors and vectors ``x``; batches broadcast.
 
-    Vectors that share a factor become columns of one right side, so that no factor is copied.
+    Vectors that share a factor become columns of one right side, so that no factor is copied. They
+    are rounded to the factor's dtype.
     """
+    x = x.to(factor.dtype)
     n_batch = max(factor.dim() - 2, x.dim() - 1)
     n = x.shape[-1]
     factor = factor.reshape((1,) * (n_batch + 2 - factor.dim()) + factor.shape)
@@ -41,8 +43,9 @@ def _solve_triangular(factor: Tensor, x: Tensor) -> Tensor:
     shared = [d for d in range(n_batch) if factor.shape[d] == 1]
     columns = x.permute([*own, n_batch, *shared])
     factors = factor.reshape([factor.shape[d] for d in own] + [n, n])
+    n_columns = math.prod(columns.shape[len(own) + 1 :])
     solved = shmtensor.linalg.solve_triangular(
-        factors, columns.reshape([*columns.shape[: len(own) + 1], -1]), upper=False
+        factors, columns.reshape([*columns.shape[: len(own) + 1], n_columns]), upper=False
     )
     solved = solved.reshape(solved.shape[: len(own) + 1] + columns.shape[len(own) + 1 :])
     order = [*own, n_batch, *shared]

@@ -414,3 +414,30 @@ def test_a_density_is_steep_at_the_end_of_a_support() -> None:
     density = sh.distributions.GeneralizedPareto(0.0, 1.0, -0.5).log_prob(value)
     assert density.item() == -math.inf
     assert sh.autograd.grad(density, value)[0].item() == -math.inf
+
+
+def test_logits_of_a_binomial_may_be_whole_numbers() -> None:
+    binomial = sh.distributions.Binomial(3, logits=sh.tensor([1, 2]))
+    density = binomial.log_prob(sh.tensor([1.0, 2.0]))
+    assert density.tolist() == pytest.approx([-1.8411726, -1.2821717])
+    assert binomial.entropy().tolist() == pytest.approx([1.0986085, 0.7499599])
+
+
+def test_normal_vectors_take_values_of_another_dtype() -> None:
+    loc, factor = sh.zeros(2, dtype=sh.float32), sh.eye(2, dtype=sh.float32)
+    normal = sh.distributions.MultivariateNormal(loc, factor)
+    for dtype in (sh.float64, sh.int64):
+        density = normal.log_prob(sh.tensor([1, 2], dtype=dtype))
+        assert density.dtype is sh.float32
+        assert density.item() == pytest.approx(-4.3378771)
+
+
+def test_normal_vectors_may_be_none_or_have_no_elements() -> None:
+    D = sh.distributions
+    for batch in ((0,), (3, 0), (0, 3)):
+        normal = D.MultivariateNormal(sh.zeros(2), sh.eye(2).expand((*batch, 2, 2)))
+        assert normal.log_prob(sh.zeros(2)).shape == batch
+        assert D.kl_divergence(normal, normal).shape == batch
+    assert D.MultivariateNormal(sh.zeros(0), sh.eye(0)).log_prob(sh.zeros(0)).item() == 0
+    diagonal = D.LowRankMultivariateNormal(sh.zeros(2), sh.zeros(2, 0), sh.ones(2))
+    assert diagonal.log_prob(sh.zeros(2)).item() == pytest.approx(-math.log(2 * math.pi))

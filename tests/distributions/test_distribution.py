@@ -397,3 +397,11 @@ def test_expand_has_every_attribute_before_init():
         assert name in seen[-1]
         assert expanded.batch_shape == (2,)
         assert expanded.sample().shape[0] == 2
+
+
+def test_inverse_gammas_expand_only_to_larger_shapes():
+    made = D.InverseGamma(sh.ones(2, 1), 1.0)
+    assert made.expand((4, 2, 3)).sample((5,)).shape == (5, 4, 2, 3)
+    for shape in ((3,), (), (3, 1)):
+        with pytest.raises(RuntimeError):
+            made.expand(shape)

@@ -307,3 +307,8 @@ def test_a_rate_of_zero_has_slopes():
         pytest.approx(2 * math.log(2) - 1),
         [pytest.approx(math.log(2)), -1],
     )
+
+
+def test_inverse_gammas_of_other_batch_shapes_are_compared():
+    one, other = D.InverseGamma(sh.ones(2), 1.0), D.InverseGamma(sh.ones(3, 1), 2.0)
+    assert kl_divergence(one, other).shape == (3, 2)
