@@ -120,7 +120,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
                 "Input shapes should be of type ints, a tuple of ints, or a list of ints, got "
                 f"{shape}"
             )
-        sizes = [shape] if isinstance(shape, int) else list(shape)
+        given = (shape,) if isinstance(shape, int) else shape
+        sizes = list(given)
         if any(size < 0 for size in sizes):
             raise ValueError(
                 "Attempting to broadcast a dimension with negative length! Got "
@@ -133,8 +134,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
             if result[i] != 1:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {sizes[i]} at {i}! Mismatching "
-                    f"argument at index {position} had {tuple(sizes)}; but expected shape should "
-                    f"be broadcastable to {result}"
+                    f"argument at index {position} had {given}; but expected shape should be "
+                    f"broadcastable to {result}"
                 )
             result[i] = sizes[i]
     return _C.Size(result)

@@ -492,8 +492,8 @@ class _LowerCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        positive = (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
-        return _LowerTriangular().check(value) & positive
+        triangular = _LowerTriangular().check(value)
+        return triangular & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 class _CorrCholesky(Constraint):
@@ -506,7 +506,7 @@ class _CorrCholesky(Constraint):
         tolerance = shmtensor.finfo(value.dtype).eps * value.size(-1) * 10
         lengths = shmtensor.linalg.norm(value.detach(), dim=-1)
         unit: Tensor = ((lengths - 1).abs() <= tolerance).all(-1)
-        return unit & _LowerCholesky().check(value)
+        return _LowerCholesky().check(value) & unit
 
 
 class _Square(Constraint):

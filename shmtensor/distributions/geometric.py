@@ -50,7 +50,7 @@ class Geometric(BinaryParameters, Distribution):
                 raise ValueError(
                     f"Expected parameter probs ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to be positive but found "
-                    f"invalid values:\n{value[~(value > 0)]}"
+                    f"invalid values:\n{value.detach()[~(value > 0)]}"
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:

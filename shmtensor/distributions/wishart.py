@@ -61,12 +61,13 @@ class Wishart(CovarianceParameters, ExponentialFamily):
                 "scale_tril must be at least two-dimensional, with optional leading batch "
                 "dimensions"
             )
-        if not isinstance(df, Tensor):
-            df = shmtensor.tensor(df, dtype=matrix.dtype, device=matrix.device)
-        batch_shape = shmtensor.broadcast_shapes(matrix.shape[:-2], df.shape)
+        given = df
+        if not isinstance(given, Tensor):
+            given = shmtensor.tensor(given, dtype=matrix.dtype, device=matrix.device)
+        batch_shape = shmtensor.broadcast_shapes(matrix.shape[:-2], given.shape)
         event_shape = matrix.shape[-2:]
         n = event_shape[-1]
-        self.df = df.expand(batch_shape)
+        self.df = given.expand(batch_shape)
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         if (self.df <= n - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")

@@ -405,3 +405,15 @@ def test_inverse_gammas_expand_only_to_larger_shapes():
     for shape in ((3,), (), (3, 1)):
         with pytest.raises(RuntimeError):
             made.expand(shape)
+
+
+def test_parameters_are_shown_as_given_and_without_their_graph():
+    with pytest.raises(ValueError, match=r"Value of df=1 expected to be greater than ndim - 1 = 1"):
+        D.Wishart(1, sh.eye(2))
+    with pytest.raises(ValueError, match=r"positive but found invalid values:\ntensor\(\[0.\]\)$"):
+        D.Geometric(sh.tensor([0.0, 1.0], requires_grad=True))
+    text = r"index 1 had \w+\.Size\(\[4\]\); but expected shape should be broadcastable to \[3\]"
+    with pytest.raises(RuntimeError, match=text):
+        D.MultivariateNormal(sh.zeros(4, 2), sh.eye(2).expand(3, 2, 2))
+    with pytest.raises(RuntimeError, match=r"at index 1 had \(4,\); but"):
+        sh.broadcast_shapes(3, 4)

@@ -267,3 +267,15 @@ def test_triangles_become_vectors_and_back():
         vec_to_tril_matrix(sh.randn(5))
     with pytest.raises(ValueError, match="provided is outside"):
         tril_matrix_to_vec(matrix, 4)
+
+
+def test_triangles_are_of_matrices():
+    for call in (
+        C.lower_cholesky.check,
+        C.corr_cholesky.check,
+        T.LowerCholeskyTransform(),
+        T.LowerCholeskyTransform().inv,
+        T.PositiveDefiniteTransform(),
+    ):
+        with pytest.raises(RuntimeError, match="tril: input tensor must have at least 2 dim"):
+            call(sh.ones(2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
@@ -86,9 +86,10 @@ class StickBreakingTransform(_Plain):
         return shape[:-1] + (shape[-1] - 1,)  # type: ignore[operator]  # noqa: RUF005
 
 
-def _with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
-    """The strictly lower triangle of *matrix* and that diagonal."""
-    return matrix.tril(-1) + diagonal.diag_embed()
+def _map_diagonal(matrix: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """The strictly lower triangle of *matrix*, and what *function* makes of its diagonal."""
+    below = matrix.tril(-1)
+    return below + function(matrix.diagonal(dim1=-2, dim2=-1)).diag_embed()
 
 
 class LowerCholeskyTransform(_Plain):
@@ -98,10 +99,10 @@ class LowerCholeskyTransform(_Plain):
     codomain = constraints.lower_cholesky
 
     def _call(self, x: Tensor) -> Tensor:
-        return _with_diagonal(x, x.diagonal(dim1=-2, dim2=-1).exp())
+        return _map_diagonal(x, Tensor.exp)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return _with_diagonal(y, y.diagonal(dim1=-2, dim2=-1).log())
+        return _map_diagonal(y, Tensor.log)
 
 
 class PositiveDefiniteTransform(_Plain):
