@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from shmtensor._C import Generator, default_generator
+from shmtensor._C import Generator, default_generator, device
 
 if TYPE_CHECKING:
     from shmtensor._core._tensor import Tensor
@@ -85,18 +85,30 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(
-    devices: object = None, enabled: bool = True, *, device_type: str = "cuda"
+    devices: Iterable[object] | None = None,
+    enabled: bool = True,
+    *,
+    device_type: str | None = None,
 ) -> Iterator[None]:
     """Give the default generator back its state at the end of the block.
 
     Args:
-        devices: Ignored; there is one generator.
+        devices: Further devices, which have no generators here.
         enabled: False does nothing.
-        device_type: Ignored likewise.
+        device_type: Their kind. ``"meta"`` does nothing, for no numbers are drawn there.
+
+    Raises:
+        TypeError: *devices* cannot be iterated over.
+        RuntimeError: *device_type* is no kind of device.
     """
+    if device_type is not None and device(device_type).type == "meta":
+        yield
+        return
     if not enabled:
         yield
         return
+    if devices is not None:
+        list(devices)
     state = get_rng_state()
     try:
         yield

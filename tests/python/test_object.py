@@ -345,3 +345,10 @@ def test_fork_rng_takes_a_kind_of_device() -> None:
     with T.random.fork_rng(devices=[], device_type="cpu"):
         first = T.rand(3)
     assert T.rand(3).tolist() == first.tolist()
+    with T.random.fork_rng(device_type="meta"):  # where nothing is drawn
+        first = T.rand(3)
+    assert T.rand(3).tolist() != first.tolist()
+    with pytest.raises(RuntimeError, match="at start of device string: xyz"):
+        T.random.fork_rng(device_type="xyz").__enter__()
+    with pytest.raises(TypeError, match="not iterable"):
+        T.random.fork_rng(devices=1).__enter__()
