@@ -17,6 +17,7 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
 from shmtensor.nn.functional.activation import sloped_at_random
+from shmtensor.nn.functional.dropouts import drop_to_saturation
 from shmtensor.nn.functional.embeddings import bags_of
 
 __all__ = [
@@ -345,27 +346,31 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 
 
 @overridable(as_given=True)
+@checked
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout`."""
-    return F.alpha_dropout(input, p, train)
+    return drop_to_saturation(input, p, train, inplace=False, per_channel=False)
 
 
 @overridable(as_given=True)
+@checked
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout`."""
-    return F.feature_alpha_dropout(input, p, train)
+    return drop_to_saturation(input, p, train, inplace=False, per_channel=True)
 
 
 @overridable(as_given=True)
+@checked
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
-    return F.alpha_dropout(input, p, train, inplace=True)
+    return drop_to_saturation(input, p, train, inplace=True, per_channel=False)
 
 
 @overridable(as_given=True)
+@checked
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
-    return F.feature_alpha_dropout(input, p, train, inplace=True)
+    return drop_to_saturation(input, p, train, inplace=True, per_channel=True)
 
 
 @overridable(as_given=True)

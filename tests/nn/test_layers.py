@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -396,6 +397,47 @@ def test_dropouts_drop_whole_channels():
         assert layer.eval()(x) is x
     kept = nn.AlphaDropout(0.2)(shmtensor.zeros(20000))
     assert abs(float(kept.mean())) < 0.05
+
+
+def test_dropout3d_of_other_dimensions_has_its_channels_first():
+    for shape in ((200,), (200, 9), (200, 3, 3), (200, 3, 3, 3)):
+        x = shmtensor.ones(shape)
+        with (
+            contextlib.nullcontext()
+            if len(shape) == 4
+            else pytest.warns(UserWarning, match=f"dropout3d: .* {len(shape)}-D input")
+        ):
+            values = F.dropout3d(x, 0.5).reshape(200, -1)
+        assert shmtensor.equal(values.amax(1), values.amin(1))
+        assert values.unique().tolist() == [0, 2]
+    values = F.dropout3d(shmtensor.ones(40, 5, 2, 2, 2), 0.5).flatten(2)
+    assert shmtensor.equal(values.amax(2), values.amin(2))
+
+
+@pytest.mark.parametrize("p", [-1.0, 2.0, float("nan")])
+def test_probabilities_of_dropouts_are_checked_also_out_of_training(p):
+    x = shmtensor.ones(2, 3)
+    text = f"dropout probability has to be between 0 and 1, but got {p:g}"
+    for name in ("alpha_dropout", "feature_alpha_dropout", "dropout", "feature_dropout"):
+        for function in (getattr(shmtensor, name), getattr(shmtensor, f"{name}_")):
+            for training in (True, False):
+                with pytest.raises(RuntimeError, match=text):
+                    function(x, p, training)
+    for function in (F.alpha_dropout, F.feature_alpha_dropout, F.dropout):
+        with pytest.raises(RuntimeError if p != p else ValueError, match="between 0 and 1"):
+            function(x, p, training=False)
+
+
+def test_channels_are_asked_for_where_some_are_kept():
+    x = shmtensor.ones(3)
+    for function in (shmtensor.feature_dropout, shmtensor.feature_alpha_dropout):
+        assert function(x, 1.0, True).tolist() == [0, 0, 0]
+        assert function(x, 0.0, True) is x
+        assert function(x, 0.5, False) is x
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            function(x, 0.5, True)
+    assert shmtensor.feature_dropout_(x, 1.0, True) is x
+    assert x.tolist() == [0, 0, 0]
 
 
 def test_margin_and_sequence_losses_as_layers():

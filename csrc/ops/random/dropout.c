@@ -110,6 +110,7 @@ shmt_status shmt__feature_dropout(shmt_tensor* input, double p, bool train, shmt
     *out = shmt__tensor_ref(input);
     return SHMT_OK;
   }
+  if (p == 1) return shmt__dropout(input, p, train, out); /* of any number of dimensions */
   SHMT_TRY(feature_noise(input, p, &noise));
   return shmt_op_mul_Tensor(input, noise, out);
 }
@@ -119,6 +120,7 @@ shmt_status shmt__feature_dropout_(shmt_tensor* self, double p, bool train) {
 
   SHMT_TRY(check_dropout(self, p, train));
   if (p == 0 || !train || self->numel == 0) return SHMT_OK;
+  if (p == 1) return shmt__dropout_(self, p, train);
   SHMT_TRY(feature_noise(self, p, &noise));
   return shmt_op_mul__Tensor(self, noise);
 }

@@ -53,15 +53,18 @@ def dropout_(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return dropout(input, p, training, inplace=True)
 
 
-def _drop_to_saturation(
+def drop_to_saturation(
     input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool
 ) -> Tensor:
     """Set to selu's lower limit with probability *p*, then restore mean 0 and variance 1."""
-    _check_probability(p)
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not training or input.numel() == 0:
         return input
     if p == 1:
         return input.mul_(0.0) if inplace else input * 0.0
+    if per_channel and input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     shape = list(input.shape[:2]) + [1] * (input.dim() - 2) if per_channel else None
     with shmtensor.no_grad():
         keep = input.new_empty(shape) if shape is not None else shmtensor.empty_like(input)
@@ -82,7 +85,8 @@ def alpha_dropout(
     Source:
         Klambauer et al., "Self-normalizing neural networks", 2017.
     """
-    return _drop_to_saturation(input, p, training, inplace, per_channel=False)
+    _check_probability(p)
+    return drop_to_saturation(input, p, training, inplace, per_channel=False)
 
 
 @overridable
@@ -91,9 +95,8 @@ def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """``alpha_dropout`` of whole channels of ``(N, C, *)``."""
-    if training and p > 0 and input.dim() < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    return _drop_to_saturation(input, p, training, inplace, per_channel=True)
+    _check_probability(p)
+    return drop_to_saturation(input, p, training, inplace, per_channel=True)
 
 
 def _drop_channels(
@@ -151,8 +154,11 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; arguments as ``dropout``."""
+    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; arguments as ``dropout``.
+
+    Of other numbers of dimensions, the first one counts as channels, with a warning.
+    """
     _check_probability(p)
     if input.dim() not in (4, 5):
         _warn_about_dims("dropout3d", 3, input.dim())
-    return _drop_channels(input, p, training, inplace, input.dim() == 4)
+    return _drop_channels(input, p, training, inplace, input.dim() != 5)
