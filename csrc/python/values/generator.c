@@ -4,8 +4,6 @@
 #include "python/values/tensor_object.h"
 #include "python/values/types.h"
 
-#include <string.h>
-
 PyTypeObject* shmt__py_generator_type;
 
 typedef struct generator_object {
@@ -72,12 +70,6 @@ static void generator_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-/* The name of an object's class, without its module. */
-static const char* class_name(PyObject* o) {
-  const char* dot = strrchr(Py_TYPE(o)->tp_name, '.');
-  return dot ? dot + 1 : Py_TYPE(o)->tp_name;
-}
-
 /* Whether o is an integer of Python or NumPy: no bool, and no tensor. */
 static bool is_integer(PyObject* o) {
   return PyIndex_Check(o) && !PyBool_Check(o) && !shmt__py_is_tensor(o);
@@ -106,7 +98,7 @@ static bool as_seed(PyObject* seed, uint64_t* out) {
 static PyObject* manual_seed(PyObject* self, PyObject* seed) {
   uint64_t value;
   if (!is_integer(seed)) {
-    PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", class_name(seed));
+    PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", Py_TYPE(seed)->tp_name);
     return NULL;
   }
   if (!as_seed(seed, &value)) return NULL;
@@ -123,7 +115,7 @@ static PyObject* get_offset(PyObject* self, PyObject* unused) {
 
 static PyObject* set_offset(PyObject* self, PyObject* offset) {
   if (is_integer(offset)) return get_offset(self, NULL);
-  PyErr_Format(PyExc_RuntimeError, "manual_offset expected a long, but got %s", class_name(offset));
+  PyErr_Format(PyExc_RuntimeError, "manual_offset expected a long, but got %s", Py_TYPE(offset)->tp_name);
   return NULL;
 }
 
@@ -136,7 +128,7 @@ static PyObject* graphsafe_get_state(PyObject* self, PyObject* unused) {
 static PyObject* graphsafe_set_state(PyObject* self, PyObject* state) {
   (void)self;
   if (shmt__py_as_generator(state) == NULL)
-    PyErr_Format(PyExc_TypeError, "expected a Generator, but got %s", class_name(state));
+    PyErr_Format(PyExc_TypeError, "expected a Generator, but got %s", Py_TYPE(state)->tp_name);
   else
     PyErr_SetString(PyExc_NotImplementedError, "graphsafe_set_state is not supported in this Generator");
   return NULL;
