@@ -309,3 +309,42 @@ def test_pinning_is_for_what_has_it() -> None:
     assert pin_memory({"a": Batch()}) == {"a": "pinned"}
     with pytest.raises(RuntimeError, match="when none is available"):
         pin_memory([st.ones(2)])
+
+
+class Marked(st.Tensor):
+    """A tensor by another name."""
+
+
+def test_tensors_of_a_subclass_make_a_batch_of_it() -> None:
+    one = st.ones(2).as_subclass(Marked)
+    batch = default_collate([one, one])
+    assert type(batch) is Marked
+    assert batch.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert type(default_collate([{"a": one}])["a"]) is Marked
+
+
+def test_a_batch_of_tensors_is_a_list_or_tuple() -> None:
+    rows = st.ones(2, 3)
+    assert default_collate(tuple(rows)).shape == (2, 3)
+    with pytest.raises(TypeError, match=r"argument 'tensors' \(position 1\) must be tuple of"):
+        default_collate(rows)
+
+
+def test_only_arrays_of_numpy_itself_are_converted() -> None:
+    class Measured(np.ndarray):
+        pass
+
+    masked = np.ma.masked_array([1, 2], mask=[False, True])
+    measured = np.ones(2).view(Measured)
+    converted = default_convert([masked, measured, np.arange(2)])
+    assert converted[0] is masked
+    assert converted[1] is measured
+    assert st.is_tensor(converted[2])
+    assert default_collate([measured, measured]).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_arrays_that_no_tensor_can_be_made_of_are_named() -> None:
+    days = np.array(["2020-01-01"], dtype="datetime64[D]")
+    for call in (st.as_tensor, default_convert, lambda array: default_collate([array])):
+        with pytest.raises(TypeError, match=r"np\.ndarray of type numpy\.datetime64"):
+            call(days)

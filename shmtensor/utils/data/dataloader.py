@@ -295,7 +295,7 @@ def _check_workers(
             "num_workers option should be non-negative; "
             "use num_workers=0 to disable multiprocessing."
         )
-    if not timeout >= 0:  # nan, too
+    if timeout < 0 or timeout != timeout:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(

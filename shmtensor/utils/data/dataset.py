@@ -199,8 +199,9 @@ class ConcatDataset(Dataset[_T_co]):
                 raise ValueError("absolute value of index should not exceed dataset length")
             idx += len(self)
         place = bisect.bisect_right(self.cumulative_sizes, idx)
-        start = self.cumulative_sizes[place - 1] if place else 0
-        return cast(_T_co, self.datasets[place][idx - start])
+        if place:
+            idx -= self.cumulative_sizes[place - 1]
+        return cast(_T_co, self.datasets[place][idx])
 
     @property
     def cummulative_sizes(self) -> list[int]:

@@ -111,6 +111,7 @@ bool shmt__py_is_seen_elsewhere(const shmt_storage* s) {
 }
 
 static int unsupported_type(PyObject* array) {
+  PyErr_Clear(); /* what the buffer was refused with */
   PyObject* dtype = PyObject_GetAttrString(array, "dtype");
   PyObject* type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
   PyErr_Clear();

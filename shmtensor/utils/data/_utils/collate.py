@@ -69,9 +69,10 @@ def default_convert(data: Any) -> Any:
     """Convert the arrays in a sample to tensors.
 
     Args:
-        data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors.
-            Torch tensors become tensors over the same memory, unless only torch has their dtype.
-            Other values stay as they are.
+        data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors,
+            but not arrays of classes that are not NumPy's own, such as masked arrays. Torch
+            tensors become tensors over the same memory, unless only torch has their dtype. Other
+            values stay as they are.
 
     Returns:
         Containers like those of *data*, but tuples become lists, except for named tuples.
@@ -81,7 +82,7 @@ def default_convert(data: Any) -> Any:
     """
     if isinstance(data, Tensor):
         return data
-    if is_array(data):
+    if is_array(data) and type(data).__module__ == "numpy":  # not of masked arrays and their like
         return data if _is_of_text_or_objects(data.dtype) else _C.as_tensor(data)
     if "numpy" in sys.modules and isinstance(data, sys.modules["numpy"].generic):
         return data if isinstance(data, (str, bytes)) else _C.as_tensor(data)
@@ -173,14 +174,15 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -
             "Batches of sparse tensors are not currently supported by the default collate_fn; "
             "please provide a custom collate_fn to handle them appropriately."
         )
-    is_plain = all(
-        isinstance(t, Tensor) and t.dtype == first.dtype and not t.requires_grad and not t.is_meta
+    # Subclasses of Tensor make the batch themselves.
+    is_plain = isinstance(batch, (list, tuple)) and all(
+        type(t) is Tensor and t.dtype == first.dtype and not t.requires_grad and not t.is_meta
         for t in batch
     )
     if not is_plain:
-        return _C.stack(list(batch), 0)
+        return _C.stack(batch, 0)
     out = new_batch((len(batch), *first.shape), first.dtype)
-    return _C.stack(list(batch), 0, out=out)
+    return _C.stack(batch, 0, out=out)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
