@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor
 from shmtensor._core._tensor import Tensor
+from shmtensor.distributions.utils import all_true
 
 __all__ = [
     "Constraint",
@@ -526,7 +527,7 @@ class _Symmetric(_Square):
 
     def check(self, value: Tensor) -> Tensor:
         square = super().check(value)
-        if not square.all():
+        if not all_true(square):
             return square
         return shmtensor.isclose(value, value.mT, atol=1e-6).all(-1).all(-1)
 
@@ -536,7 +537,7 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        if not symmetric.all():
+        if not all_true(symmetric):
             return symmetric
         return (shmtensor.linalg.eigvalsh(value) >= 0).all(-1)
 
@@ -546,7 +547,7 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        if not symmetric.all():
+        if not all_true(symmetric):
             return symmetric
         return shmtensor.linalg.cholesky_ex(value).info == 0
 

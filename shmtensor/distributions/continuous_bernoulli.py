@@ -12,7 +12,7 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions._parameters import BINARY, BinaryParameters, check_one_given
 from shmtensor.distributions.exp_family import ExponentialFamily
-from shmtensor.distributions.utils import broadcast_all, clamp_probs
+from shmtensor.distributions.utils import all_true, broadcast_all, clamp_probs
 from shmtensor.nn.functional import binary_cross_entropy_with_logits
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ContinuousBernoulli(BinaryParameters, ExponentialFamily):
         if probs is not None:
             (given,) = broadcast_all(probs)
             # Before they are clamped; what validates by default looks at clamped ones.
-            if validate_args is not None and not constraints.unit_interval.check(given).all():
+            if validate_args is not None and not all_true(constraints.unit_interval.check(given)):
                 raise ValueError("The parameter probs has invalid values")
             probs = clamp_probs(given)
         self._take(probs, logits)

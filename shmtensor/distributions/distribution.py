@@ -19,7 +19,7 @@ import shmtensor
 from shmtensor import Size
 from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
-from shmtensor.distributions.utils import lazy_property
+from shmtensor.distributions.utils import all_true, lazy_property
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -98,7 +98,7 @@ class Distribution:
             ):
                 continue  # made from another parameter, which is checked
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
@@ -307,7 +307,7 @@ class Distribution:
                 stacklevel=3,
             )
             return
-        if not support.check(value).all():
+        if not all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
                 f"to be within the support ({support!r}) of the distribution {self!r}, "

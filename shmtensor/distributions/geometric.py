@@ -11,6 +11,7 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions._parameters import BINARY, BinaryParameters
 from shmtensor.distributions.distribution import Distribution
+from shmtensor.distributions.utils import all_true
 from shmtensor.nn.functional import binary_cross_entropy_with_logits
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Geometric(BinaryParameters, Distribution):
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
-            if not (value > 0).all():
+            if not all_true(value > 0):
                 raise ValueError(
                     f"Expected parameter probs ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to be positive but found "

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 import shmtensor
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
+from shmtensor._functorch._levels import innermost_value
 from shmtensor.nn import functional as F
 from shmtensor.overrides import is_tensor_like
 
@@ -65,6 +66,11 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
         given if given.shape == view.shape else view
         for given, view in zip(tensors, views, strict=True)
     )
+
+
+def all_true(answer: Tensor) -> bool:
+    """Whether all elements are true: under ``vmap`` those of all examples, so they decide."""
+    return bool(innermost_value(answer).all())
 
 
 def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Tensor:

@@ -14,6 +14,7 @@ from shmtensor.distributions import constraints
 from shmtensor.distributions._covariance import CovarianceParameters, given_matrix
 from shmtensor.distributions.chi2 import Chi2
 from shmtensor.distributions.exp_family import ExponentialFamily
+from shmtensor.distributions.utils import all_true
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -69,12 +70,12 @@ class Wishart(CovarianceParameters, ExponentialFamily):
         n = event_shape[-1]
         self.df = given.expand(batch_shape)
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
-        if (self.df <= n - 1).any():
+        if not all_true(~(self.df <= n - 1)):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         self._keep_factor(name, matrix)
         self._dist_chi2 = self._diagonal_squares(n)
-        if (self.df < n).any():
+        if not all_true(~(self.df < n)):
             warnings.warn(
                 "Low df values detected. Singular samples are highly likely to occur for "
                 "ndim - 1 < df < ndim.",

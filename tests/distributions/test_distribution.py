@@ -417,3 +417,37 @@ def test_parameters_are_shown_as_given_and_without_their_graph():
         D.MultivariateNormal(sh.zeros(4, 2), sh.eye(2).expand(3, 2, 2))
     with pytest.raises(RuntimeError, match=r"at index 1 had \(4,\); but"):
         sh.broadcast_shapes(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("make_one", "value"),
+    [
+        (lambda p: D.Normal(p, p), 1.0),
+        (lambda p: D.Gamma(p, 2.0), 1.0),
+        (lambda p: D.Geometric(p / 4), 1.0),
+        (lambda p: D.ContinuousBernoulli(p / 4, validate_args=True), 0.3),
+        (lambda p: D.Uniform(p - 1, p), 1.0),
+        (lambda p: D.LogNormal(p, p), 1.0),
+        (lambda p: D.Categorical(sh.stack([p, p * 2])), 1),
+        (lambda p: D.Dirichlet(sh.stack([p, p * 2])), [0.3, 0.7]),
+        (lambda p: D.MultivariateNormal(sh.ones(2) * p, sh.eye(2) * p), [0.3, 0.7]),
+        (lambda p: D.Wishart(p + 2, sh.eye(2)), [[1.0, 0.2], [0.2, 1.0]]),
+    ],
+)
+def test_vmap_validates_all_examples_at_once(make_one, value):
+    value, parameters = sh.tensor(value), sh.tensor([1.5, 1.75])
+    densities = sh.func.vmap(lambda p: make_one(p).log_prob(value))(parameters)
+    for p, density in zip(parameters, densities, strict=True):
+        assert density.item() == pytest.approx(make_one(p).log_prob(value).item())
+
+
+def test_vmap_refuses_what_one_example_makes_invalid():
+    good, bad = sh.tensor([1.0, 2.0]), sh.tensor([1.0, -2.0])
+    value = sh.tensor(1.0)
+    sh.func.vmap(lambda s: D.Normal(0.0, s).log_prob(value))(good)
+    with pytest.raises((ValueError, RuntimeError)):
+        sh.func.vmap(lambda s: D.Normal(0.0, s).log_prob(value))(bad)
+    with pytest.raises((ValueError, RuntimeError)):
+        sh.func.vmap(lambda v: D.Exponential(1.0).log_prob(v))(bad)
+    nested = sh.func.vmap(lambda m: sh.func.vmap(lambda s: D.Normal(m, s).log_prob(value))(good))
+    assert nested(bad).shape == (2, 2)
