@@ -49,9 +49,28 @@ static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generato
   return good;
 }
 
+/* The dimensions of t from the one that moves farthest in memory to the one that moves least, after those of size 1. */
+static void dims_in_memory(const shmt_tensor* t, int64_t* order) {
+  int64_t first = 0, n;
+
+  for (int64_t d = 0; d < t->n_dims; d++)
+    if (t->sizes[d] == 1) order[first++] = d;
+  n = first;
+  for (int64_t d = 0; d < t->n_dims; d++) {
+    int64_t at = n;
+    if (t->sizes[d] == 1) continue;
+    for (; at > first && t->strides[order[at - 1]] < t->strides[d]; at--) order[at] = order[at - 1];
+    order[at] = d;
+    n++;
+  }
+}
+
 shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_generator* generator) {
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) to = NULL;
+  int64_t order[SHMT_MAX_DIMS];
 
   if (self->numel == 0) return SHMT_OK;
   SHMT_REFUSE_DTYPE(shmt__is_complex(self->dtype), self->dtype, "bernoulli_tensor_cpu_self_");
@@ -65,7 +84,10 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
     work = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
-  SHMT_REQUIRE(draw_each(spread, work, generator), SHMT_E_RUNTIME,
+  dims_in_memory(self, order); /* as other fills draw */
+  SHMT_TRY(shmt_op_permute(spread, (shmt_ints){order, self->n_dims}, &from));
+  SHMT_TRY(shmt_op_permute(work, (shmt_ints){order, self->n_dims}, &to));
+  SHMT_REQUIRE(draw_each(from, to, generator), SHMT_E_RUNTIME,
                "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
                "If so, please report an enhancement request to PyTorch.)");
   return work == self ? SHMT_OK : shmt__tensor_copy(self, work);

@@ -545,3 +545,26 @@ def test_generators_are_pickled_as_torch_does_and_as_before() -> None:
         copy.__setstate__((5, None, 1))
     with pytest.raises(RuntimeError, match=r"CPUGeneratorImplState of size 5056 but found .* be 3"):
         copy.set_state(st.zeros(3, dtype=st.uint8))
+
+
+@pytest.mark.parametrize(
+    ("make_one", "want"),
+    [
+        (lambda: st.empty(3, 2), [0, 0, 1, 1, 1, 0]),
+        (lambda: st.empty(2, 3).t(), [0, 1, 0, 1, 1, 0]),
+        (lambda: st.empty(3, 1, 2).transpose(0, 2), [0, 1, 1, 0, 1, 0]),
+        (lambda: st.empty(2, 1, 3).transpose(0, 1), [0, 0, 1, 1, 1, 0]),
+        (lambda: st.empty(2, 3, 2)[:, :, 0].t(), [0, 1, 0, 1, 1, 0]),
+        (
+            lambda: st.empty(2, 2, 2, 2).contiguous(memory_format=st.channels_last),
+            [0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 0],
+        ),
+    ],
+)
+def test_ones_of_probabilities_come_in_the_order_of_memory(make_one: object, want: object) -> None:
+    drawn = make_one()  # type: ignore[operator]
+    for p in (st.full(drawn.shape, 0.4), st.full(drawn.shape[-1:], 0.4)):
+        st.manual_seed(0)
+        assert drawn.bernoulli_(p).flatten().tolist() == want
+    st.manual_seed(0)
+    assert drawn.fill_(0.4).bernoulli_(drawn).flatten().tolist() == want
