@@ -18,11 +18,6 @@ from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
-_REPORT = (
-    "Please file an issue at "
-    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
-)
-
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What ``load_state_dict(strict=False)`` found no partner for."""
@@ -100,15 +95,13 @@ class StateMixin:
     def get_extra_state(self) -> Any:
         """What else belongs in ``state_dict``; override together with ``set_extra_state``."""
         raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called. "
-            f"{_REPORT}"
+            "Reached a code path in Module.get_extra_state() that should never be called."
         )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what ``get_extra_state`` gave."""
         raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called. "
-            f"{_REPORT}"
+            "Reached a code path in Module.set_extra_state() that should never be called."
         )
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

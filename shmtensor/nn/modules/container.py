@@ -8,8 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, overload
 
+from shmtensor._core._settings import typename
 from shmtensor._core._tensor import Tensor
-from shmtensor.nn.modules.module import Module, _addindent, _type_name
+from shmtensor.nn.modules.module import Module, _addindent
 from shmtensor.nn.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -534,4 +535,4 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """Return one line for each value, with its type of the old style."""
-        return _listed(self.items(), _type_name)
+        return _listed(self.items(), typename)

@@ -506,9 +506,7 @@ class Module(HookMixin, StateMixin):
             warnings.warn(
                 "Complex modules are a new feature under active development whose design may "
                 "change, and some modules might not work as expected when using complex tensors "
-                "as parameters or buffers. Please file an issue at "
-                "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
-                "complex module does not work as expected.",
+                "as parameters or buffers.",
                 stacklevel=2,
             )
 
