@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._core._settings import typename as _type_name
+from shmtensor._core._settings import typename
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
@@ -146,7 +146,7 @@ class Module(HookMixin, StateMixin):
 
     def _check_name(self, kind: str, name: object, registry: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
         if "." in name:
             got = f", got: {name}" if kind == "module" else ""
             raise KeyError(f'{kind} name can\'t contain "."{got}')
@@ -168,7 +168,7 @@ class Module(HookMixin, StateMixin):
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                f"cannot assign '{typename(param)}' object to parameter '{name}' "
                 "(shmtensor.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
@@ -194,7 +194,7 @@ class Module(HookMixin, StateMixin):
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not _is_like_a_tensor(tensor):
             raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                 "(shmtensor Tensor or None required)"
             )
         if all_modules.buffer_registration:
@@ -208,7 +208,7 @@ class Module(HookMixin, StateMixin):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under *name*; ``None`` reserves the name."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
         self._put_module(name, module)
 
@@ -256,7 +256,7 @@ class Module(HookMixin, StateMixin):
         elif name in own.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as parameter '{name}' "
+                    f"cannot assign '{typename(value)}' as parameter '{name}' "
                     "(shmtensor.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, None)
@@ -268,7 +268,7 @@ class Module(HookMixin, StateMixin):
         elif name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as child module '{name}' "
+                    f"cannot assign '{typename(value)}' as child module '{name}' "
                     "(shmtensor.nn.Module or None expected)"
                 )
             self._put_module(name, None)
@@ -280,7 +280,7 @@ class Module(HookMixin, StateMixin):
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not _is_like_a_tensor(value):
             raise TypeError(
-                f"cannot assign '{_type_name(value)}' as buffer '{name}' "
+                f"cannot assign '{typename(value)}' as buffer '{name}' "
                 "(shmtensor.nn.Buffer, shmtensor.Tensor or None expected)"
             )
         if isinstance(value, Buffer):
