@@ -367,3 +367,37 @@ def test_a_recurrent_layer_takes_a_tensor_for_a_weight() -> None:
     assert layer(x)[0].equal(expected)
     layer.other_l0 = nn.Parameter(sh.ones(1))  # which is no weight of the layer
     assert [len(weights) for weights in layer.all_weights] == [4]
+
+
+# --- masks of transformers -----------------------------------------------------------------------
+
+
+def test_layers_of_an_encoder_get_masks_of_numbers() -> None:
+    class Layer(nn.Module):
+        def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+            seen.extend([src_mask, src_key_padding_mask, is_causal])
+            return src
+
+    seen: list = []
+    encoder = nn.TransformerEncoder(Layer(), 1, enable_nested_tensor=False)
+    hidden = sh.tensor([[False, True, True], [False, False, True], [False, False, False]])
+    encoder(sh.ones(3, 2, 4), hidden, sh.zeros(2, 3, dtype=sh.bool))
+    inf = float("inf")
+    assert seen[0].tolist() == [[0.0, -inf, -inf], [0.0, 0.0, -inf], [0.0, 0.0, 0.0]]
+    assert seen[1].tolist() == [[0.0] * 3] * 2 and seen[2] is True
+
+
+def test_masks_of_encoders_are_named_in_errors_and_warnings() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8)
+    encoder, x = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), sh.ones(3, 2, 4)
+    numbers = sh.zeros(2, 3, dtype=sh.int64)
+    text = "only bool and floating types of {} are supported"
+    for module, mask in ((encoder, "mask"), (layer, "src_mask")):
+        with pytest.raises(AssertionError, match=text.format("src_key_padding_mask")):
+            module(x, src_key_padding_mask=numbers)
+        with pytest.raises(AssertionError, match=text.format(mask)):
+            module(x, sh.zeros(3, 3, dtype=sh.int64))
+        said = f"Support for mismatched src_key_padding_mask and {mask} is deprecated"
+        with pytest.warns(UserWarning, match=said) as warned:
+            module(x, sh.zeros(3, 3), sh.zeros(2, 3, dtype=sh.bool))
+        assert len(warned) == 1

@@ -62,7 +62,11 @@ def scaled_dot_product_attention(
 
 
 def _canonical_mask(
-    mask: Tensor | None, name: str, other: Tensor | None, dtype: shmtensor.dtype
+    mask: Tensor | None,
+    name: str,
+    other: Tensor | None,
+    dtype: shmtensor.dtype,
+    other_name: str = "attn_mask",
 ) -> Tensor | None:
     """A mask as what is added to scores: true means that nobody may look there."""
     if mask is None:
@@ -71,7 +75,7 @@ def _canonical_mask(
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype is not mask.dtype:
         warnings.warn(
-            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both "
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both "
             "instead.",
             stacklevel=3,
         )

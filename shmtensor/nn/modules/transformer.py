@@ -10,6 +10,7 @@ import shmtensor
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
+from shmtensor.nn.functional.attention import _canonical_mask
 from shmtensor.nn.modules.activation import GELU, MultiheadAttention, ReLU
 from shmtensor.nn.modules.container import ModuleList
 from shmtensor.nn.modules.dropout import Dropout
@@ -114,6 +115,10 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """``(S, N, E)`` to the same shape; masks as ``MultiheadAttention``."""
+        src_key_padding_mask = _canonical_mask(
+            src_key_padding_mask, "src_key_padding_mask", src_mask, src.dtype, "src_mask"
+        )
+        src_mask = _canonical_mask(src_mask, "src_mask", None, src.dtype)
 
         def look(x: Tensor) -> Tensor:
             seen = self.self_attn(
@@ -242,7 +247,11 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """``(S, N, E)`` to the same shape through all layers."""
+        """``(S, N, E)`` to the same shape through all layers, which get masks of numbers."""
+        src_key_padding_mask = _canonical_mask(
+            src_key_padding_mask, "src_key_padding_mask", mask, src.dtype, "mask"
+        )
+        mask = _canonical_mask(mask, "mask", None, src.dtype)
         causal = _is_causal(mask, is_causal)
         x = src
         for layer in self.layers:
