@@ -401,3 +401,15 @@ def test_masks_of_encoders_are_named_in_errors_and_warnings() -> None:
         with pytest.warns(UserWarning, match=said) as warned:
             module(x, sh.zeros(3, 3), sh.zeros(2, 3, dtype=sh.bool))
         assert len(warned) == 1
+
+
+def test_masks_of_attention_are_merged() -> None:
+    attention, query = nn.MultiheadAttention(4, 2), sh.ones(2, 3, 4)
+    every, hidden = sh.arange(9.0).view(3, 3), sh.tensor([[0.0, 10.0, 0.0], [20.0, 0.0, 0.0]])
+    assert attention.merge_masks(None, None, query) == (None, None)
+    assert attention.merge_masks(None, hidden, query) == (hidden, 1)
+    merged, kind = attention.merge_masks(every, hidden, query)
+    assert kind == 2 and merged.shape == (2, 2, 3, 3)
+    assert merged[1, 0].tolist() == [[20.0, 1.0, 2.0], [23.0, 4.0, 5.0], [26.0, 7.0, 8.0]]
+    merged, kind = attention.merge_masks(sh.arange(36.0).view(4, 3, 3), None, query)
+    assert kind == 2 and merged[1, 0].tolist() == sh.arange(18.0, 27.0).view(3, 3).tolist()

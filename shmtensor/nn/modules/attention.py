@@ -168,3 +168,29 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (result.transpose(0, 1) if is_transposed else result), weights
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Add both masks up, for attention of a sequence to itself.
+
+        Args:
+            attn_mask: ``(L, L)`` or ``(N * H, L, L)``, of numbers.
+            key_padding_mask: ``(N, L)``, of numbers.
+            query: ``(N, L, E)``.
+
+        Returns:
+            The mask, ``(N, H, L, L)``, and 2; *key_padding_mask* alone and 1; or None and None.
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length, _ = query.shape
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            every = attn_mask.view(1, 1, length, length)
+            merged = every.expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            hidden = key_padding_mask.view(batch, 1, 1, length)
+            merged = merged + hidden.expand(-1, self.num_heads, -1, -1)
+        return merged, 2
