@@ -202,15 +202,23 @@ def load(
     Source:
         torch.load.
     """
-    if weights_only is None:
-        weights_only = pickle_module is None and not _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
-    if _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
-        if _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
-            raise RuntimeError(
-                "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
-                "should be set, but both were set."
-            )
-        weights_only = True
+    is_forced = _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
+    is_forbidden = _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    if is_forced and is_forbidden:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
+            "should be set, but both were set."
+        )
+    if is_forbidden and weights_only is None:
+        warnings.warn(
+            "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the "
+            "`weights_only` argument was not explicitly passed to `shmtensor.load`, forcing "
+            "weights_only=False.",
+            stacklevel=2,
+        )
+        weights_only = False
+    if is_forced or weights_only is None:
+        weights_only = is_forced or pickle_module is None
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if mmap and not isinstance(f, str | os.PathLike):

@@ -11,6 +11,7 @@ import operator
 import pickle
 import pickletools
 import sys
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -150,7 +151,11 @@ def test_a_whole_module_names_torchs_classes_and_needs_leave() -> None:
 def test_the_environment_decides_whether_files_may_run_code(monkeypatch) -> None:
     data = bytes_of(nn.Linear(2, 1))
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    assert type(load(io.BytesIO(data))) is nn.Linear
+    with pytest.warns(UserWarning, match="FORCE_NO_WEIGHTS_ONLY_LOAD detected, .* not explicitly"):
+        assert type(load(io.BytesIO(data))) is nn.Linear
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert type(load(io.BytesIO(data), weights_only=False)) is nn.Linear
     with pytest.raises(pickle.UnpicklingError):
         load(io.BytesIO(data), weights_only=True)
     monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
