@@ -52,6 +52,12 @@ def _storage_of(value: Any) -> UntypedStorage:
     return value.untyped()
 
 
+def _flag(requires_grad: Any) -> bool:
+    if type(requires_grad) is not bool:
+        raise pickle.UnpicklingError("requires_grad must be a bool")
+    return requires_grad
+
+
 def _rebuild_tensor_v2(
     storage: TypedStorage,
     storage_offset: int,
@@ -87,14 +93,18 @@ def _rebuild_tensor_v3(
     """Make a tensor of a dtype for which torch has no storage class."""
     if not isinstance(dtype, _C.dtype):
         raise pickle.UnpicklingError(f"expected a dtype, got {type(dtype).__name__}")
-    lazy = metadata or {}
+    if any(type(number) is not int for number in (storage_offset, *size, *stride)):
+        raise pickle.UnpicklingError("the geometry of a tensor is of integers")
+    lazy = {} if metadata is None else metadata
+    if type(lazy) is not dict:
+        raise pickle.UnpicklingError(f"expected dict, got {type(lazy).__name__}")
     return rebuild_tensor(
         _storage_of(storage),
         dtype,
         storage_offset,
         size,
         stride,
-        bool(requires_grad),
+        _flag(requires_grad),
         backward_hooks,
         conj=bool(lazy.get("conj")),
         neg=bool(lazy.get("neg")),
@@ -105,7 +115,7 @@ def _rebuild_meta_tensor_no_storage(
     dtype: Any, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool
 ) -> Tensor:
     made: Tensor = _C.empty_strided(
-        size, stride, dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+        size, stride, dtype=dtype, device="meta", requires_grad=_flag(requires_grad)
     )
     return made
 
@@ -117,7 +127,7 @@ def _rebuild_wrapper_subclass(*facts: Any) -> Tensor:
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Tensor:
     from shmtensor.nn import Parameter  # nn stands above this module
 
-    return Parameter(data, bool(requires_grad))
+    return Parameter(data, _flag(requires_grad))
 
 
 def _rebuild_parameter_with_state(

@@ -389,6 +389,13 @@ def test_unknown_references_are_refused() -> None:
         b"ctorch\nSize\nX\x03\x00\x00\x00cpu\x85\x85R",
         b"ctorch.serialization\n_get_layout\nX\x04\x00\x00\x00ones\x85R",
         b"ctorch._utils\n_rebuild_sparse_tensor\n)R",
+        tensor(4, True, [1], [1]),
+        tensor(4, 0, [True], [1]),
+        tensor(4, 0, [1], [False]),
+        tensor(4, 0, [1], [1]).replace(b"\x89", b"K\x01"),
+        tensor(4, 0, [1], [1]).replace(b"\x89", b"N"),
+        tensor(4, 0, [1], [1])[:-2] + b"K\x01tR",  # for a dictionary of bits
+        b"ctorch._utils\n_rebuild_parameter\n(" + tensor(4, 0, [1], [1]) + b"K\x01NtR",
         tensor(4, 0, [4], [1]) + b"N}X\x09\x00\x00\x00__class__ccollections\nOrderedDict\ns\x86b",
     ],
 )
