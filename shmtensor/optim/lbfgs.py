@@ -192,6 +192,7 @@ class LBFGS(Optimizer):
                     loss,
                     grad,
                     slope,
+                    max_evals=group["max_eval"] - n_evals,
                 )
                 self._add_grad(t, direction)
             else:

@@ -94,6 +94,27 @@ def test_a_parameter_without_gradient_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "n_evals", "n_iter", "ends"),
+    [
+        ({"max_iter": 4, "max_eval": 5}, 10, 7, [-1.35369604824826, 1.79773274725761]),
+        ({"max_iter": 3}, 6, 3, [-1.42013650450017, 2.02371042514471]),
+        ({"max_iter": 10, "max_eval": 2}, 5, 2, [-1.42004040113399, 2.02486821486103]),
+        ({"max_iter": 10, "max_eval": 1}, 4, 2, [-1.5, 2.0]),
+    ],
+)
+def test_searches_for_step_sizes_keep_to_the_limit(
+    options: dict[str, Any], n_evals: int, n_iter: int, ends: list[float]
+) -> None:
+    x = shmtensor.tensor([-1.5, 2.0], dtype=shmtensor.float64).requires_grad_()
+    optimizer = LBFGS([x], line_search_fn="strong_wolfe", **options)
+    for _ in range(2):
+        optimizer.step(closure_of(x, optimizer))
+    state = optimizer.state[x]
+    assert (state["func_evals"], state["n_iter"]) == (n_evals, n_iter)
+    assert x.tolist() == pytest.approx(ends, rel=1e-9)
+
+
+@pytest.mark.parametrize(
     ("options", "n_calls"),
     [
         ({"max_iter": 3}, 3),
