@@ -441,3 +441,19 @@ def test_normal_vectors_may_be_none_or_have_no_elements() -> None:
     assert D.MultivariateNormal(sh.zeros(0), sh.eye(0)).log_prob(sh.zeros(0)).item() == 0
     diagonal = D.LowRankMultivariateNormal(sh.zeros(2), sh.zeros(2, 0), sh.ones(2))
     assert diagonal.log_prob(sh.zeros(2)).item() == pytest.approx(-math.log(2 * math.pi))
+
+
+@pytest.mark.parametrize("logit", [-1000.0, -40.0, 40.0, 1000.0])
+def test_grey_pixels_of_extreme_log_odds_are_those_of_extreme_probabilities(logit) -> None:
+    logits = sh.tensor(logit, dtype=sh.float32, requires_grad=True)
+    grey = sh.distributions.ContinuousBernoulli(logits=logits)
+    same = sh.distributions.ContinuousBernoulli(sh.tensor(float(logit > 0), dtype=sh.float32))
+    assert grey.probs.item() == same.probs.item()
+    for name in ("mean", "variance"):
+        assert getattr(grey, name).item() == pytest.approx(getattr(same, name).item())
+    assert grey.entropy().item() == pytest.approx(-1.769, abs=1e-3)
+    ends = sh.tensor([0.0, 1.0], dtype=sh.float32)
+    assert grey.icdf(ends).tolist() == [0.0, 1.0]
+    assert grey.cdf(ends).tolist() == [0.0, 1.0]
+    density = grey.log_prob(sh.tensor(0.5, dtype=sh.float32))
+    assert sh.autograd.grad(density, logits)[0].item() == -math.copysign(0.5, logit)
