@@ -4,6 +4,7 @@
 #include "generated/operator_loops.h"
 #include "iter/blocks.h"
 #include "ops/check.h"
+#include "ops/outputs.h"
 #include "ops/random/generator.h"
 #include "storage/allocator.h"
 
@@ -253,6 +254,8 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
   SHMT_REQUIRE(self->n_dims == 1 || self->n_dims == 2, SHMT_E_RUNTIME, "prob_dist must be 1 or 2 dim");
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
                "multinomial only supports floating-point dtypes for input, got: %s", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(!*out || (*out)->dtype == SHMT_INT64, SHMT_E_RUNTIME, "multinomial expects Long tensor out, got: %s",
+               shmt__dtype_title((*out)->dtype));
   SHMT_REQUIRE(num_samples > 0, SHMT_E_RUNTIME, "cannot sample n_sample <= 0 samples");
   const int64_t n = self->sizes[self->n_dims - 1], rows = self->n_dims == 2 ? self->sizes[0] : 1;
   SHMT_REQUIRE(replacement || num_samples <= n, SHMT_E_RUNTIME,
@@ -260,15 +263,14 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
   SHMT_REQUIRE(n > 0 || rows == 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
   const shmt_ints sizes = self->n_dims == 2 ? SHMT_INTS(rows, num_samples) : SHMT_INTS(num_samples);
   SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
-  if (shmt__tensor_is_meta(self) || rows == 0) {
-    *out = SHMT_TAKE(result);
-    return SHMT_OK;
+  if (!shmt__tensor_is_meta(self) && rows > 0) {
+    int64_t* const to = shmt__tensor_data(result);
+    if (replacement && num_samples > 1 && num_samples < n / FEW_SAMPLES)
+      SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, to));
+    else
+      SHMT_TRY(draw_rows(self, rows, num_samples, replacement && num_samples > 1, generator, to));
   }
-  int64_t* const to = shmt__tensor_data(result);
-  if (replacement && num_samples > 1 && num_samples < n / FEW_SAMPLES)
-    SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, to));
-  else
-    SHMT_TRY(draw_rows(self, rows, num_samples, replacement && num_samples > 1, generator, to));
+  if (*out) return shmt__write_out("multinomial", result, *out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

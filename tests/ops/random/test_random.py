@@ -214,6 +214,10 @@ def test_multinomial_follows_the_weights() -> None:
     counts = np.stack([np.bincount(row, minlength=3) for row in drawn.numpy()]) / 4000
     np.testing.assert_allclose(counts, [[0, 0.25, 0.75], [0.5, 0, 0.5]], atol=0.03)
     assert sorted(st.multinomial(st.ones(5), 5).tolist()) == [0, 1, 2, 3, 4]
+    given = st.empty(4, 5, dtype=st.int64).t()
+    assert st.multinomial(st.ones(5, 4), 4, out=given) is given
+    assert given.sort().values.tolist() == [[0, 1, 2, 3]] * 5
+    assert st.multinomial(st.ones(0, 3), 2, out=st.empty(0, dtype=st.int64)).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -283,6 +287,11 @@ def test_multinomial_follows_the_weights() -> None:
             lambda: st.multinomial(st.cat([st.ones(999), st.tensor([-1.0])]), 3, True),
             RuntimeError,
             "invalid multinomial distribution (encountering probability entry < 0)",
+        ),
+        (
+            lambda: st.multinomial(st.ones(3), 0, out=st.empty(0)),
+            RuntimeError,
+            "multinomial expects Long tensor out, got: Float",
         ),
         (
             lambda: st.multinomial(st.tensor([1.0, float("inf")]), 1, True),
