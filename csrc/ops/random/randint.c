@@ -113,11 +113,11 @@ static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to
   SHMT_TRY(check_bound("from", self->dtype, from));
   if (shmt__is_floating(self->dtype)) {
     const int64_t last = INT64_C(1) << shmt__significand_bits(self->dtype);
-    SHMT_TRY(warn_of_gaps("from", self->dtype, from));
     from = narrow_from(self->dtype, from);
     SHMT_REQUIRE(from < last, SHMT_E_RUNTIME,
                  "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, but got "
                  "from=%" PRId64 " > to_inc=%" PRId64, from, last);
+    SHMT_TRY(warn_of_gaps("from", self->dtype, from));
   }
   /* Up to and including the largest number of the dtype. */
   const uint64_t end = full_range(self->dtype) == 0 ? 1ull << 63 : full_range(self->dtype);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -430,6 +431,10 @@ def test_numbers_up_to_the_largest_start_below_it() -> None:
         )
         with pytest.raises(RuntimeError, match=text):
             st.empty(2, dtype=dtype).random_(last, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing is warned of before
+            with pytest.raises(RuntimeError, match="'from' casted to dtype"):
+                st.empty(2).random_(2**40, None)
 
 
 @pytest.mark.parametrize(
