@@ -37,7 +37,11 @@ out_dims_t: TypeAlias = int | tuple[int, ...]
 
 def get_name(func: Callable[..., Any]) -> str:
     """Return what messages call a function."""
-    return getattr(func, "__name__", None) or repr(func)
+    if hasattr(func, "__name__"):
+        return str(func.__name__)
+    if isinstance(func, functools.partial):
+        return f"functools.partial({get_name(func.func)}, ...)"
+    return repr(func)
 
 
 def _check_int_or_none(x: Any, func: Callable[..., Any], out_dims: Any) -> None:

@@ -476,3 +476,21 @@ def test_tangents_of_batched_tensors_that_are_written() -> None:
         vmap(lambda x: jacfwd(lambda a: (a * 1).exp_().mul_(a))(x).diagonal())(xs),
         xs.exp() * (xs + 1),
     )
+
+
+def test_operators_of_parts_with_rules_for_vmap_keep_tangents() -> None:
+    x = T.tensor([[1.0, 2.0, 4.0], [3.0, 5.0, 4.0]], dtype=T.float64)
+    lengths = T.tensor([1, 2])
+    for f in (
+        T.cov,
+        lambda a: T.cov(a, aweights=T.tensor([1.0, 2.0, 1.0])),
+        lambda a: T.renorm(a, 2, 0, 1.0),
+        lambda a: a.clone().renorm_(2, 0, 1.0),
+        lambda a: T.segment_reduce(a[0], "prod", lengths=lengths),
+        lambda a: T.segment_reduce(a[0], "mean", lengths=lengths),
+    ):
+        assert jacfwd(f)(x).allclose(jacrev(f)(x))
+        both = T.stack([x, x + 1])
+        rows = vmap(lambda a, f=f: jvp(f, (a,), (a * a,))[1])(both)
+        assert rows.allclose(T.stack([jvp(f, (a,), (a * a,))[1] for a in both]))
+    assert jacfwd(T.cov)(x[0]).allclose(T.tensor([-4 / 3, -1 / 3, 5 / 3], dtype=T.float64))

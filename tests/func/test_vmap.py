@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import threading
@@ -319,3 +320,34 @@ def test_lists_of_places_inside_of_derivatives() -> None:
 
     assert vmap(grad(split))(x).equal(2 * x * T.tensor([1.0, 2.0, 3.0]))
     assert vmap(grad(reduce))(x).equal(2 * x * T.tensor([0.0, 1.0, 1.0]))
+
+
+def test_masked_select_by_one_mask() -> None:
+    x = T.arange(1.0, 7.0).reshape(2, 3)
+    mask = T.tensor([True, False, True])
+    assert vmap(lambda a: a.masked_select(mask))(x).tolist() == [[1, 3], [4, 6]]
+    assert vmap(lambda a: a.masked_select(mask), in_dims=1)(x.T).tolist() == [[1, 3], [4, 6]]
+    columns = vmap(lambda a: a.masked_select(mask[:2, None]))(x)
+    assert columns.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert vmap(lambda a: a.sum().masked_select(mask))(x).tolist() == [[6, 6], [15, 15]]
+    assert vmap(vmap(lambda a: a.masked_select(mask)))(x[None]).tolist() == [[[1, 3], [4, 6]]]
+    assert vmap(lambda a: a.masked_select(mask))(x[:0]).shape == (0, 2)
+    squares = vmap(grad(lambda a: (a * a).masked_select(mask).sum()))(x)
+    assert squares.tolist() == [[2, 0, 6], [8, 0, 12]]
+    assert jacfwd(lambda a: (a * a).masked_select(mask))(x[0]).tolist() == [[2, 0, 0], [0, 0, 6]]
+    with pytest.raises(RuntimeError, match="Attempted to vmap over `mask` in torch"):
+        vmap(lambda a: a.masked_select(a > 2))(x)
+
+
+def test_an_empty_batch_has_no_example_to_call() -> None:
+    text = r"not implemented for aten::histc. The fallback path does not support .* dims of size 0"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        with pytest.raises(RuntimeError, match=text):
+            vmap(T.histc)(T.ones(0, 3))
+
+
+def test_partial_functions_have_a_short_name() -> None:
+    add = functools.partial(T.add, T.ones(3))
+    with pytest.raises(ValueError, match=r"vmap\(functools.partial\(add, ...\), ..., out_dims="):
+        vmap(add, out_dims=(0, 0))(T.ones(2, 3))

@@ -221,11 +221,21 @@ static bool is_decomposed(const shmt_operator* op) {
   return op->is_decomposed || shmt__operator_has_kernel(op, SHMT_ALIAS_CompositeImplicitAutograd);
 }
 
-/* Is a composite, which has no Autograd kernel, to be recorded at its level? Then it is made of its parts, also when it
- * has a rule. */
-static bool is_recorded(const shmt_operator* op, const shmt_value* args) {
+static bool any_tangent(const shmt_operator* op, const shmt_value* args) {
+  for (int i = 0; i < op->schema->n_args; i++) {
+    const shmt_tensors list = tensors_of(&args[i]);
+    for (int64_t k = 0; k < list.len; k++)
+      if (list.data[k] && (shmt__tensor_keys(list.data[k]) & SHMT_KEYBIT_ForwardAD)) return true;
+  }
+  return false;
+}
+
+/* Is a composite, which has kernels of neither Autograd nor ForwardAD, to be recorded at its level, or are tangents to
+ * follow? Then it is made of its parts, also when it has a rule. */
+static bool is_differentiated(const shmt_operator* op, const shmt_value* args) {
   int level;
   bool wants_grad;
+  if (!(shmt__tls_keys.excluded & SHMT_KEYBIT_ForwardAD) && any_tangent(op, args)) return true;
   if (!shmt__grad_enabled() || (shmt__tls_keys.excluded & SHMT_KEYBIT_Autograd)) return false;
   return find_level(op, args, &level, &wants_grad) == SHMT_OK && wants_grad;
 }
@@ -235,7 +245,7 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
   (void)ctx;
   int level;
   bool wants_grad, is_batched;
-  if (is_decomposed(op) && (!op->batch || is_recorded(op, args))) {
+  if (is_decomposed(op) && (!op->batch || is_differentiated(op, args))) {
     const shmt_keyset backend = ks & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_NoMemory);
     return shmt__operator_call(op, true, backend, args, results);
   }

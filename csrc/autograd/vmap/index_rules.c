@@ -188,6 +188,38 @@ shmt_status shmt__batch_index_along(shmt__batch_call* c) {
   return shmt__batch_call_self(c);
 }
 
+/* One mask for all examples chooses columns of them as rows. */
+shmt_status shmt__batch_masked_select(shmt__batch_call* c) {
+  int64_t sizes[SHMT_MAX_DIMS + 1] = {c->batch_size}, n;
+  SHMT_AUTO(shmt_tensor) examples = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) columns = NULL;
+  SHMT_AUTO(shmt_tensor) chosen = NULL;
+  SHMT_AUTO(shmt_tensor) index = NULL;
+  shmt_tensor* made = NULL;
+  SHMT_REQUIRE(!shmt__batch_has(c, 1), SHMT_E_RUNTIME,
+               "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because "
+               "for each batch this would return a differently shaped Tensor. Please file an issue at "
+               "https://github.com/pytorch/pytorch/issues if you need this feature.");
+  shmt_tensor* mask = shmt__batch_tensor(c, 1);
+  SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_select: expected BoolTensor for mask");
+  SHMT_TRY(shmt__batch_to_front(c, 0));
+  const shmt_ints own = {shmt__batch_tensor(c, 0)->sizes + 1, shmt__batch_rank(c, 0)};
+  SHMT_TRY(shmt__broadcast_sizes(own, shmt__tensor_sizes(mask), sizes + 1, &n));
+  SHMT_TRY(shmt__batch_pad_rank(c, 0, (int)n));
+  SHMT_TRY(shmt_op_expand(shmt__batch_tensor(c, 0), (shmt_ints){sizes, n + 1}, false, &examples));
+  const int64_t length = shmt__tensor_extent(examples, 1, examples->n_dims);
+  SHMT_TRY(shmt_op_reshape(examples, SHMT_INTS(c->batch_size, length), &rows));
+  SHMT_TRY(shmt_op_expand(mask, (shmt_ints){sizes + 1, n}, false, &spread));
+  SHMT_TRY(shmt_op_reshape(spread, SHMT_INTS(length), &columns));
+  SHMT_TRY(shmt_op_nonzero(columns, &chosen));
+  SHMT_TRY(shmt_op_squeeze_dim(chosen, 1, &index));
+  SHMT_TRY(shmt_op_index_select(rows, 1, index, &made));
+  shmt__batch_give(c, 0, made);
+  return SHMT_OK;
+}
+
 /* --- embedding -------------------------------------------------------------------------------------------- */
 
 /* Rows of all examples' tables are counted on: example b begins at b * n. */

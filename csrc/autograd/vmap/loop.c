@@ -134,7 +134,7 @@ shmt_status shmt__batch_each(shmt__batch_call* c) {
   SHMT_REQUIRE(!gives_no_tensor(c->op->schema), SHMT_E_RUNTIME,
                "Batching rule not implemented for %s%s. We could not generate a fallback.", prefix, name);
   SHMT_REQUIRE(c->batch_size > 0, SHMT_E_RUNTIME,
-               "vmap: %s%s has no batching rule, and there is no example to call it with: the batch is empty",
+               "Batching rule not implemented for %s%s. The fallback path does not support vmap over dims of size 0.",
                prefix, name);
   return run_examples(c);
 }

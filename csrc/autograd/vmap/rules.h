@@ -58,6 +58,7 @@ shmt_status shmt__batch_index(shmt__batch_call* c);
 shmt_status shmt__batch_index_put(shmt__batch_call* c);
 shmt_status shmt__batch_index_select(shmt__batch_call* c);
 shmt_status shmt__batch_index_along(shmt__batch_call* c); /* index_add, index_copy, index_fill */
+shmt_status shmt__batch_masked_select(shmt__batch_call* c);
 shmt_status shmt__batch_attention(shmt__batch_call* c);
 
 

@@ -33,7 +33,7 @@ CHANGES_TENSOR = kinds.SETS_STORAGE | frozenset(
 
 #: Their derivative decides by values, or changes statistics that are being differentiated.
 NO_GRADIENT_UNDER_VMAP = {
-    "masked_scatter": "dynamic shape",
+    "masked_scatter": "Attempted to vmap over `mask`",
     "index_fill.int_Tensor": "dynamic shape",
 }
 
