@@ -428,3 +428,33 @@ def test_leaf_that_requires_grad_keeps_its_geometry() -> None:
     x = st.ones(2, 3, requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         x.as_strided_([2], [1])
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        (lambda z: z.view(3, 2).t_(), [1, 2, 3, 4, 5, 6]),
+        (lambda z: z.view(3, 2).t_().mul_(2), [2, 4, 6, 8, 10, 12]),
+        (lambda z: z.view(3, 2).transpose_(0, 1)[0].mul_(2), [2, 2, 6, 4, 10, 6]),
+        (lambda z: z.view(3, 2).swapaxes_(0, 1).mul_(2), [2, 4, 6, 8, 10, 12]),
+        (lambda z: z[:1].squeeze_().mul_(2), [2, 4, 6, 4, 5, 6]),
+        (lambda z: z.view(3, 1, 2).squeeze_(1).mul_(2), [2, 4, 6, 8, 10, 12]),
+        (lambda z: z[0].unsqueeze_(0).mul_(3), [3, 6, 9, 4, 5, 6]),
+        (lambda z: z.view(3, 2).as_strided_((2, 2), (1, 2)).mul_(2), [2, 4, 6, 8, 5, 6]),
+        (lambda z: (z.view(3, 2).t_(), z.mul_(2)), [2, 4, 6, 8, 10, 12]),
+    ],
+)
+def test_views_that_change_their_geometry_in_place(change: Any, want: list[int]) -> None:
+    start = st.arange(6.0).reshape(2, 3).requires_grad_()
+    z = start * 1
+    change(z)
+    (z * st.arange(1.0, 7.0).reshape(2, 3)).sum().backward()
+    assert start.grad.reshape(-1).tolist() == want
+
+
+def test_the_history_of_a_view_that_changed_its_geometry() -> None:
+    start = st.arange(6.0).reshape(2, 3).requires_grad_()
+    view = (start * 1).view(3, 2)
+    view.t_()
+    (view * st.arange(1.0, 7.0).reshape(2, 3)).sum().backward()
+    assert start.grad.tolist() == [[1, 4, 2], [5, 3, 6]]

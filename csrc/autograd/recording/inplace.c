@@ -21,6 +21,17 @@ shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record) {
   return SHMT_OK;
 }
 
+/* The history of a view is its base's, seen through its geometry. */
+static shmt_status history_of_base(shmt_tensor* self) {
+  if (!shmt__meta_of(self)) return SHMT_E_NOMEM;
+  self->autograd->attr_version = shmt__tensor_version(self) - 1; /* stale */
+  return shmt__meta_refresh(self);
+}
+
+shmt_status shmt__rebase_geometry(shmt_tensor* self, shmt_node* node) {
+  return self->flags & SHMT_TENSOR_VIEW ? history_of_base(self) : shmt__rebase_history(self, node);
+}
+
 shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node) {
   if (!shmt__dtype_differentiable(self->dtype)) return SHMT_OK;
   if (!(self->flags & SHMT_TENSOR_VIEW)) return shmt__set_history(self, node, 0);
@@ -30,11 +41,7 @@ shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node) {
   SHMT_TRY(shmt__copy_slices_create(base, self, node, &slices));
   shmt_status status = shmt__set_history(base, slices, 0);
   shmt__node_release(slices);
-  if (status == SHMT_OK && !shmt__meta_of(self)) status = SHMT_E_NOMEM;
-  if (status != SHMT_OK) return status;
-  self->autograd->attr_version =
-      shmt__tensor_version(self) - 1; /* stale: the view's history is the base's now */
-  return shmt__meta_refresh(self);
+  return status == SHMT_OK ? history_of_base(self) : status;
 }
 
 /* CopySlices takes over the first edge of its node. A second view of the same base would make that edge lead back to

@@ -194,12 +194,13 @@ def _record_kernel(node: Node, op: Operator) -> str:
     any_wanted = " || ".join(f"wants_{a.name}" for a in node.edges)
     if op.form == "inplace":
         self_name = c_name(op.schema.written[0])
+        change = "geometry" if "geometry" in op.entry.tags else "history"
         text += (
             f"  const bool record = shmt__grad_enabled() && ({any_wanted});\n"
             f"  SHMT_TRY(shmt__check_inplace({self_name}, record));\n"
             f"  if (!record) return {_below(op)};\n"
             f"{_create(node, op)}{_guarded(op)}"
-            f"  SHMT_TRY(shmt__rebase_history({self_name}, base));\n"
+            f"  SHMT_TRY(shmt__rebase_{change}({self_name}, base));\n"
         )
         saves = _save_results(
             node, op, [self_name], "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
