@@ -24,21 +24,20 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ..
     for i, item in enumerate(items):
         if isinstance(item, _C._TensorBase):
             continue
-        where = f"Value at index {i}" if several else "The value"
+        which = f"value at index {i}" if several else f"given {what}"
         raise TypeError(
-            f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
-            f"{where.lower()} has type {type(item)}."
+            f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
+            f"{which} has type {type(item)}."
         )
     return several, items
 
 
 def _fresh_inputs(inputs: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
     """Inputs that the function can be differentiated in, apart from what they are made of."""
-    if create_graph:
-        return tuple(
-            x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs
-        )
-    return tuple(x.detach().requires_grad_() for x in inputs)
+    return tuple(
+        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_()
+        for x in inputs
+    )
 
 
 def _detached(values: Any, create_graph: bool) -> Any:
@@ -47,72 +46,127 @@ def _detached(values: Any, create_graph: bool) -> Any:
     return values if create_graph else values.detach()
 
 
-def _run(
-    func: Callable[..., Any], inputs: Any, create_graph: bool, name: str
-) -> tuple[bool, tuple[Any, ...], bool, tuple[Any, ...]]:
-    several, plain = _as_tuple(inputs, "inputs", name)
-    xs = _fresh_inputs(plain, create_graph)
-    outputs = func(*xs)
-    many, ys = _as_tuple(outputs, "outputs of the user-provided function", name)
-    return several, xs, many, ys
-
-
-def _check_strict(values: Sequence[Any], what: str) -> None:
-    for i, value in enumerate(values):
-        if value is None or not value.requires_grad:
+def _outputs(
+    func: Callable[..., Any], xs: tuple[Any, ...], strict: bool, name: str
+) -> tuple[bool, tuple[Any, ...]]:
+    """(are a tuple, as a tuple); *strict* refuses those that are not recorded."""
+    many, ys = _as_tuple(func(*xs), "outputs of the user-provided function", name)
+    for i, y in enumerate(ys):
+        if strict and not y.requires_grad:
             raise RuntimeError(
-                f"Output {i} of the user-provided function is independent of the input{what}. This "
-                "is not allowed in strict mode."
+                f"Output {i} of the user-provided function does not require gradients. The "
+                "outputs must be computed in a differentiable manner from the input when running "
+                "in strict mode."
             )
+    return many, ys
 
 
-def _check_like(vectors: Sequence[Any], values: Sequence[Any], what: str) -> None:
+def _output_of_one_element(
+    func: Callable[..., Any], xs: tuple[Any, ...], strict: bool, name: str
+) -> Any:
+    several, ys = _outputs(func, xs, strict, name)
+    if several:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if ys[0].numel() != 1:
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {name} should contain a single element"
+        )
+    return ys[0]
+
+
+def _vectors(
+    v: Any, values: Sequence[Any], several: bool, create_graph: bool, name: str
+) -> tuple[Any, ...]:
+    """*v* as a tuple with the shapes of *values*."""
+    vectors = _as_tuple(v, "v", name)[1]
     if len(vectors) != len(values):
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(values)} but got {len(vectors)}."
+            if several
+            else "The given v should contain a single Tensor."
         )
-    for i, (v, value) in enumerate(zip(vectors, values, strict=True)):
-        if v.shape != value.shape:
+    for i, (vector, value) in enumerate(zip(vectors, values, strict=True)):
+        if vector.shape != value.shape:
+            where = f"Entry {i} in " if several else ""
             raise RuntimeError(
-                f"v has invalid size: {what} {i} has shape {tuple(value.shape)} but v has "
-                f"{tuple(v.shape)}."
+                f"{where}v has invalid size: should be {value.shape} but got {vector.shape}."
             )
+    return tuple(_detached(vector, create_graph) for vector in vectors)
 
 
-def _vectors(v: Any, values: Sequence[Any], what: str, name: str) -> tuple[Any, ...]:
-    if v is None:
-        if len(values) != 1 or values[0].numel() != 1:
-            raise RuntimeError(
-                f"The vector v can only be None if the user-provided function has a single {what} "
-                "with a single element."
-            )
-        return (values[0].detach().new_ones(values[0].shape),)
-    _, vectors = _as_tuple(v, "v", name)
-    _check_like(vectors, values, what)
-    return vectors
+def _vectors_like_inputs(
+    v: Any, xs: Sequence[Any], several: bool, create_graph: bool, name: str
+) -> tuple[Any, ...]:
+    if v is not None:
+        return _vectors(v, xs, several, create_graph, name)
+    if len(xs) != 1 or xs[0].numel() != 1:
+        raise RuntimeError(
+            "The vector v can only be None if the input to the user-provided function is a single "
+            "Tensor with a single element."
+        )
+    return (xs[0].detach().new_ones(xs[0].shape),)
 
 
 def _gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], vectors: Sequence[Any] | None, create: bool
 ) -> tuple[Any, ...]:
-    """Gradients, zeros where an input does not matter."""
+    """Gradients, None where an input does not matter."""
     wanted = [
         (y, None if vectors is None else vectors[i])
         for i, y in enumerate(outputs)
-        if y.requires_grad
+        if y is not None and y.requires_grad
     ]
     if not wanted:
-        return tuple(x.detach().new_zeros(x.shape) for x in inputs)
-    found = grad(
-        [y for y, _ in wanted],
-        list(inputs),
-        None if vectors is None else [v for _, v in wanted],
-        retain_graph=True,
-        create_graph=create,
-        allow_unused=True,
+        return (None,) * len(inputs)
+    return tuple(
+        grad(
+            [y for y, _ in wanted],
+            list(inputs),
+            None if vectors is None else [v for _, v in wanted],
+            retain_graph=True,
+            create_graph=create,
+            allow_unused=True,
+        )
     )
-    pairs = zip(found, inputs, strict=True)
-    return tuple(x.detach().new_zeros(x.shape) if g is None else g for g, x in pairs)
+
+
+def _independent_of(i: int | str, what: str = "output") -> str:
+    return f"The {what} of the user-provided function is independent of input {i}. This is not "
+
+
+_MODE = "allowed in strict mode"
+
+
+def _filled(
+    found: Sequence[Any], like: Sequence[Any], strict: bool, create: bool, missing: str, what: str
+) -> tuple[Any, ...]:
+    """*found* with zeros for what is missing; *strict* refuses it, by the text *missing*.
+
+    Recorded gradients, of *what*, must depend on the inputs too.
+    """
+    for i, gradient in enumerate(found if strict else ()):
+        if gradient is None:
+            raise RuntimeError(missing.format(i=i))
+        if create and not gradient.requires_grad:
+            raise RuntimeError(_independent_of(i, what) + f"{_MODE} when create_graph=True.")
+    return tuple(
+        x.detach().new_zeros(x.shape) if g is None else g for g, x in zip(found, like, strict=True)
+    )
+
+
+def _check_gradient(gradient: Sequence[Any], strict: bool) -> None:
+    """Refuse a gradient that cannot be differentiated in all inputs."""
+    for i, part in enumerate(gradient if strict else ()):
+        if part is None:
+            raise RuntimeError(_independent_of(i) + f"{_MODE}.")
+        if not part.requires_grad:
+            raise RuntimeError(
+                "While computing the hessian, found that the jacobian of the user-provided "
+                f"function with respect to input {i} is independent of the input. This is not "
+                f"{_MODE}. You should ensure that your function is twice differentiable and that "
+                "the jacobian depends on the inputs (this would be violated by a linear function "
+                "for example)."
+            )
 
 
 def _shaped(values: tuple[Any, ...], several: bool) -> Any:
@@ -133,7 +187,8 @@ def vjp(
         inputs: A tensor or a tuple.
         v: Of the shapes of the outputs; may be None for a single number.
         create_graph: Record, so that the results can be differentiated.
-        strict: Raise when an output does not depend on the inputs.
+        strict: Raise when an output is not computed from the inputs, or no output from one of
+            them; with *create_graph* also when the product does not depend on one.
 
     Returns:
         The outputs, and the product in the shapes of *inputs*.
@@ -142,10 +197,21 @@ def vjp(
         torch.autograd.functional.vjp.
     """
     with enable_grad():
-        several, xs, many, ys = _run(func, inputs, create_graph, "vjp")
-        if strict:
-            _check_strict(ys, "")
-        products = _gradients(ys, xs, _vectors(v, ys, "output", "vjp"), create_graph)
+        several, plain = _as_tuple(inputs, "inputs", "vjp")
+        xs = _fresh_inputs(plain, create_graph)
+        many, ys = _outputs(func, xs, strict, "vjp")
+        if v is not None:
+            vectors = _vectors(v, ys, many, create_graph, "vjp")
+        elif len(ys) == 1 and ys[0].numel() == 1:
+            vectors = (ys[0].detach().new_ones(ys[0].shape),)
+        else:
+            raise RuntimeError(
+                "The vector v can only be None if the user-provided function returns a single "
+                "Tensor with a single element."
+            )
+        found = _gradients(ys, xs, vectors, create_graph)
+    missing = _independent_of("{i}") + f"{_MODE}."
+    products = _filled(found, xs, strict, create_graph, missing, "jacobian")
     outputs = _detached(_shaped(ys, many), create_graph)
     return outputs, _detached(_shaped(products, several), create_graph)
 
@@ -164,7 +230,7 @@ def jvp(
         inputs: A tensor or a tuple.
         v: Of the shapes of *inputs*; may be None for a single number.
         create_graph: Record, so that the results can be differentiated.
-        strict: Raise when an output does not depend on the inputs.
+        strict: As for `vjp`.
 
     Returns:
         The outputs, and the product in the shapes of the outputs.
@@ -173,13 +239,27 @@ def jvp(
         torch.autograd.functional.jvp.
     """
     with enable_grad():
-        _, xs, many, ys = _run(func, inputs, create_graph, "jvp")
-        if strict:
-            _check_strict(ys, "")
-        vectors = _vectors(v, xs, "input", "jvp")
+        several, plain = _as_tuple(inputs, "inputs", "jvp")
+        xs = _fresh_inputs(plain, create_graph)
+        vectors = _vectors_like_inputs(v, xs, several, create_graph, "jvp")
+        many, ys = _outputs(func, xs, strict, "jvp")
         dummies = tuple(y.detach().new_zeros(y.shape).requires_grad_() for y in ys)
         transposed = _gradients(ys, xs, dummies, True)
-        products = _gradients(transposed, dummies, vectors, create_graph)
+        for i, part in enumerate(transposed if strict else ()):
+            if part is None:
+                raise RuntimeError(_independent_of(i) + f"{_MODE}.")
+            if not part.requires_grad:
+                raise RuntimeError(
+                    f"The gradient with respect to input {i} is independent of the inputs of the "
+                    f"user-provided function. This is not {_MODE}."
+                )
+        found = _gradients(transposed, dummies, vectors, create_graph)
+    missing = (
+        "The gradient with respect to the input is independent of entry {i} in the grad_outputs "
+        f"when using the double backward trick to compute forward mode gradients. This is not "
+        f"{_MODE}."
+    )
+    products = _filled(found, ys, strict, create_graph, missing, "jacobian")
     outputs = _detached(_shaped(ys, many), create_graph)
     return outputs, _detached(_shaped(products, many), create_graph)
 
@@ -190,16 +270,16 @@ def _jacobian_of(ys: Sequence[Any], xs: Sequence[Any], create: bool, strict: boo
     for i, y in enumerate(ys):
         columns: list[list[Any]] = [[] for _ in xs]
         for element in y.reshape(-1).unbind():
-            found: Sequence[Any] = [None] * len(xs)
-            if element.requires_grad:
-                found = grad(
-                    element, list(xs), retain_graph=True, create_graph=create, allow_unused=True
-                )
+            found = _gradients([element], xs, None, create)
             for k, (x, g) in enumerate(zip(xs, found, strict=True)):
                 if g is None and strict:
                     raise RuntimeError(
                         f"Output {i} of the user-provided function is independent of input {k}. "
-                        "This is not allowed in strict mode."
+                        f"This is not {_MODE}."
+                    )
+                if strict and create and not g.requires_grad:
+                    raise RuntimeError(
+                        _independent_of(i, "jacobian") + f"{_MODE} when create_graph=True."
                     )
                 columns[k].append(x.detach().new_zeros(x.shape) if g is None else g)
         rows.append(
@@ -217,19 +297,19 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
     where = "torch.autograd.functional.jacobian"
     advice = 'or `strategy="reverse-mode"`.'
     together = 'and `strategy="forward-mode"` are not supported together (yet).'
-    if strict:
-        raise RuntimeError(
-            f"{where}: `strict=True` {together} Please either set `strict=False` {advice}"
-        )
     if create_graph:
         raise NotImplementedError(
             f"{where}: `create_graph=True` {together} Please either set `create_graph=False` "
             f"{advice}"
         )
+    if strict:
+        raise RuntimeError(
+            f"{where}: `strict=True` {together} Please either set `strict=False` {advice}"
+        )
     if not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
-            "implemented for `vectorize=True`."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
+            "only implemented for `vectorize=True`."
         )
 
 
@@ -301,36 +381,19 @@ def jacobian(
     if strategy == "forward-mode":
         _check_forward(create_graph, strict, vectorize)
         return _forward_jacobian(func, inputs)
-    if strict and vectorize:
-        raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
-            "supported together. Please either set `strict=False` or `vectorize=False`."
-        )
     with enable_grad():
-        several, xs, many, ys = _run(func, inputs, create_graph, "jacobian")
+        several, plain = _as_tuple(inputs, "inputs", "jacobian")
+        xs = _fresh_inputs(plain, create_graph)
+        many, ys = _outputs(func, xs, strict, "jacobian")
+        if strict and vectorize:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+                "supported together. Please either set `strict=False` or `vectorize=False`."
+            )
         rows = _jacobian_of(ys, xs, create_graph, strict)
     rows = _detached(rows, create_graph)
     shaped = tuple(_shaped(row, several) for row in rows)
     return _shaped(shaped, many)
-
-
-def _gradient_function(
-    func: Callable[..., Any], name: str, strict: bool
-) -> Callable[..., tuple[Any, ...]]:
-    """The gradient of a function with one number as output, itself differentiable."""
-
-    def gradient(*xs: Any) -> tuple[Any, ...]:
-        _, ys = _as_tuple(func(*xs), "outputs of the user-provided function", name)
-        if len(ys) != 1 or ys[0].numel() != 1:
-            raise RuntimeError(
-                "The Tensor returned by the function given to "
-                f"{name} should contain a single element"
-            )
-        if strict:
-            _check_strict(ys, "")
-        return _gradients(tuple(y.reshape(()) for y in ys), xs, None, True)
-
-    return gradient
 
 
 def hessian(
@@ -360,13 +423,16 @@ def hessian(
     several, _ = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
-    gradient = _gradient_function(func, "hessian", strict)
 
     def first(*xs: Any) -> Any:
         with enable_grad():
             # Under forward mode the inputs are dual tensors; nobody needs their gradient yet.
             leaves = tuple(x if x.requires_grad else x.requires_grad_() for x in xs)
-            return _shaped(gradient(*leaves), several)
+            output = _output_of_one_element(func, leaves, strict, "hessian")
+            gradient = _gradients((output.reshape(()),), leaves, None, True)
+            found = _filled(gradient, leaves, False, True, "", "")
+            _check_gradient(found, strict)
+            return _shaped(found, several)
 
     return jacobian(
         first,
@@ -376,6 +442,27 @@ def hessian(
         vectorize=vectorize,
         strategy=outer_jacobian_strategy,
     )
+
+
+def _hessian_product(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any,
+    create_graph: bool,
+    strict: bool,
+    missing: str,
+    name: str,
+) -> tuple[Any, Any]:
+    with enable_grad():
+        several, plain = _as_tuple(inputs, "inputs", name)
+        xs = _fresh_inputs(plain, create_graph)
+        vectors = _vectors_like_inputs(v, xs, several, create_graph, name)
+        output = _output_of_one_element(func, xs, strict, name)
+        gradient = _gradients((output.reshape(()),), xs, None, True)
+        _check_gradient(gradient, strict)
+        found = _gradients(gradient, xs, vectors, create_graph)
+    products = _filled(found, xs, strict, create_graph, missing, "hessian")
+    return _detached(output, create_graph), _detached(_shaped(products, several), create_graph)
 
 
 def vhp(
@@ -392,7 +479,7 @@ def vhp(
         inputs: A tensor or a tuple.
         v: Of the shapes of *inputs*.
         create_graph: Record, so that the results can be differentiated.
-        strict: Raise when the output does not depend on the inputs.
+        strict: Raise when the gradient does not depend on one of the inputs.
 
     Returns:
         The output, and the product in the shapes of *inputs*.
@@ -400,13 +487,8 @@ def vhp(
     Source:
         torch.autograd.functional.vhp.
     """
-    with enable_grad():
-        several, plain = _as_tuple(inputs, "inputs", "vhp")
-        xs = _fresh_inputs(plain, create_graph)
-        output = func(*xs)
-        gradient = _gradient_function(lambda *_: output, "vhp", strict)(*xs)
-        products = _gradients(gradient, xs, _vectors(v, xs, "input", "vhp"), create_graph)
-    return _detached(output, create_graph), _detached(_shaped(products, several), create_graph)
+    missing = _independent_of("{i}", "jacobian") + f"{_MODE}."
+    return _hessian_product(func, inputs, v, create_graph, strict, missing, "vhp")
 
 
 def hvp(
@@ -418,7 +500,7 @@ def hvp(
 ) -> tuple[Any, Any]:
     """Compute the product of the Hessian of *func*, which returns one number, and a vector.
 
-    The Hessian is symmetric, so this is `vhp`, which says what the arguments are.
+    The Hessian is symmetric, so this computes what `vhp` does, which says what the arguments are.
 
     Returns:
         The output, and the product in the shapes of *inputs*.
@@ -426,4 +508,9 @@ def hvp(
     Source:
         torch.autograd.functional.hvp.
     """
-    return vhp(func, inputs, v, create_graph, strict)
+    missing = (
+        "The hessian of the user-provided function is independent of entry {i} in the "
+        f"grad_jacobian. This is not {_MODE} as it prevents from using the double backward trick "
+        "to replace forward mode AD."
+    )
+    return _hessian_product(func, inputs, v, create_graph, strict, missing, "hvp")

@@ -87,7 +87,7 @@ def test_jacobian_of_several_inputs_and_outputs() -> None:
 
 @pytest.mark.check
 def test_jacobian_strict_raises_where_independent() -> None:
-    with pytest.raises(RuntimeError, match="independent of input"):
+    with pytest.raises(RuntimeError, match="Output 0 .* does not require gradients"):
         functional.jacobian(lambda a: st.ones(2), st.ones(2), strict=True)
 
 
@@ -296,3 +296,77 @@ def test_batched_checks_run_derivatives_under_vmap() -> None:
             ):
                 with pytest.raises(GradcheckError, match=f"(?s){text}.*{name}=True"):
                     gradcheck(function.apply, doubles(3), fast_mode=fast, **options)
+
+
+def _cube(x: st.Tensor) -> st.Tensor:
+    return (x**3).sum()
+
+
+def _first_cube(x: st.Tensor, _: st.Tensor) -> st.Tensor:
+    return (x**3).sum()
+
+
+_OUTPUT = "The output of the user-provided function is independent of input 1. This is not allowed"
+_NOT_RECORDED = "Output 0 of the user-provided function does not require gradients. The outputs"
+_LINEAR = "found that the jacobian of the user-provided function with respect to input 0 is indep"
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
+def test_strict_products_refuse_what_does_not_depend(name: str) -> None:
+    product = getattr(functional, name)
+    x = st.tensor([1.0, 2.0, 3.0])
+    of_output = name == "vjp"
+    strict = {"strict": True}
+    with pytest.raises(RuntimeError, match=_OUTPUT):
+        product(_first_cube, (x, x), None if of_output else (x, x), **strict)
+    with pytest.raises(RuntimeError, match=_NOT_RECORDED):
+        product(lambda a: a.detach().sum(), x, None if of_output else x, **strict)
+    assert product(_first_cube, (x, x), None if of_output else (x, x))[0].item() == 36
+    if name in ("vhp", "hvp"):
+        with pytest.raises(RuntimeError, match=_LINEAR):
+            product(lambda a: a.sum(), x, x, **strict)
+    else:
+        text = "The jacobian of the user-provided function is independent of input 0. .* create_gr"
+        assert product(lambda a: a * 2, x, x, **strict)[1].tolist() == [2, 4, 6]
+        with pytest.raises(RuntimeError, match=text):
+            product(lambda a: a * 2, x, x, create_graph=True, **strict)
+    assert product(_cube, x, None if of_output else x, create_graph=True, **strict)[1].requires_grad
+
+
+def test_strict_jacobians_refuse_what_does_not_depend() -> None:
+    x = st.tensor([1.0, 2.0, 3.0])
+    text = "Output 0 of the user-provided function is independent of input 1."
+    with pytest.raises(RuntimeError, match=text):
+        functional.jacobian(_first_cube, (x, x), strict=True)
+    with pytest.raises(RuntimeError, match=_NOT_RECORDED):
+        functional.jacobian(lambda a: a.detach(), x, strict=True)
+    text = "The jacobian of the user-provided function is independent of input 0. .* create_graph"
+    with pytest.raises(RuntimeError, match=text):
+        functional.jacobian(lambda a: a * 2, x, strict=True, create_graph=True)
+    with pytest.raises(RuntimeError, match=_LINEAR):
+        functional.hessian(lambda a: a.sum(), x, strict=True)
+    assert functional.hessian(_cube, x, strict=True).diagonal().tolist() == [6, 12, 18]
+
+
+def test_vectors_of_another_form_are_refused() -> None:
+    x, two = st.tensor([1.0, 2.0, 3.0]), st.ones(2)
+    for name in ("vjp", "jvp", "vhp", "hvp"):
+        product = getattr(functional, name)
+        function = _cube if name in ("vhp", "hvp") else lambda a: a * a
+        with pytest.raises(RuntimeError, match=r"^v has invalid size: should be .*Size\(\[3\]\)"):
+            product(function, x, two)
+        with pytest.raises(RuntimeError, match="The given v should contain a single Tensor"):
+            product(function, x, (x, x))
+        with pytest.raises(TypeError, match=f"The v given to {name} must be .* the given v has ty"):
+            product(function, x, 3)
+        with pytest.raises(TypeError, match=f"The inputs given to {name} .* value at index 1 has"):
+            product(function, (x, 3.0), x)
+        with pytest.raises(RuntimeError, match="The vector v can only be None if the"):
+            product(lambda a: a * a, x, None)
+    with pytest.raises(RuntimeError, match="Entry 1 in v has invalid size"):
+        functional.jvp(_first_cube, (x, x), (x, two))
+    for name in ("vhp", "hvp", "hessian"):
+        with pytest.raises(RuntimeError, match=f"function given to {name} should return a single"):
+            getattr(functional, name)(
+                lambda a: (a.sum(), a), x, *([x] if name != "hessian" else [])
+            )
