@@ -34,7 +34,9 @@ static bool depends_on_shape(const shmt_operator* op) {
 }
 
 static SHMT_COLD shmt_status fail_same(void) {
-  SHMT_FAIL(SHMT_E_RUNTIME, "Vmap does not currently support same randomness with a batched tensor input");
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with "
+            "functorch");
 }
 
 /* Draw for one example, and let all have its numbers. */
