@@ -78,7 +78,9 @@ def test_random_operators_follow_the_flag() -> None:
         assert same.shape == (4, 100) and all(row.equal(same[0]) for row in same)
         with pytest.raises(RuntimeError, match="called random operation while in randomness error"):
             vmap(draw)(x)
-    with pytest.raises(RuntimeError, match="same randomness with a batched tensor input. Please file"):
+    with pytest.raises(
+        RuntimeError, match=r"same randomness with a batched tensor input\. Please file"
+    ):
         vmap(T.bernoulli, randomness="same")(x + 0.5)
     with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched"):
         vmap(lambda a: T.zeros(3).normal_(), randomness="different")(x)
@@ -351,3 +353,42 @@ def test_partial_functions_have_a_short_name() -> None:
     add = functools.partial(T.add, T.ones(3))
     with pytest.raises(ValueError, match=r"vmap\(functools.partial\(add, ...\), ..., out_dims="):
         vmap(add, out_dims=(0, 0))(T.ones(2, 3))
+
+
+def test_indexing_by_one_number_of_each_example() -> None:
+    table = T.arange(24.0).reshape(2, 3, 4)
+    x, i = T.arange(6.0).reshape(2, 3), T.tensor([2, 0])
+    for read in (
+        lambda a, k: a[k],
+        lambda a, k: a[-k],
+        lambda a, k: a[k, None],
+        lambda a, k: x[k // 2, k] + a,
+        lambda a, k: x[:, k],
+        lambda a, k: x[k // 2, 1:],
+        lambda a, k: table[0, :, k],
+        lambda a, k: table[k // 2, :, k],
+        lambda a, k: table[[0, 1], k],
+        lambda a, k: table[..., k.to(T.int32)],
+        lambda a, k: vmap(lambda row: row[k])(x),
+    ):
+        want = T.stack([read(a, k) for a, k in zip(x, i, strict=True)])
+        assert vmap(read)(x, i).equal(want)
+
+    def write(a: T.Tensor, k: T.Tensor) -> T.Tensor:
+        b = a[None].repeat(2, 1)
+        b[0, k] = a.sum()
+        b[:, k] += 1
+        return b
+
+    want = T.stack([write(a, k) for a, k in zip(x, i, strict=True)])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        assert vmap(write)(x, i).equal(want)
+    gradients = vmap(grad(lambda a, k: a[k] ** 2))(x, i)
+    assert gradients.tolist() == [[0, 0, 4], [6, 0, 0]]
+    with pytest.raises(IndexError, match="out of bounds for dimension 0 with size 3"):
+        vmap(lambda k: x[0][k + 5])(i)
+    with pytest.raises(RuntimeError, match="Attempting to batch over indexing with a boolean mask"):
+        vmap(lambda k: x[k > 0])(i)
+    with pytest.raises(RuntimeError, match="inplace arithmetic"):
+        vmap(lambda k: T.zeros(3).__setitem__(k, 1.0))(i)

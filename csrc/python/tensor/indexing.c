@@ -5,6 +5,7 @@
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
 #include "python/call/overrides.h"
+#include "tensor/batched.h"
 
 /* Raise and return -1 when status is a failure. */
 static int checked(shmt_status s) {
@@ -151,6 +152,15 @@ static int invalid_index(PyObject* item) {
   return -1;
 }
 
+/* Under vmap a single integer may differ from example to example: no view has them all. */
+static SHMT_COLD int apply_batched(shmt__py_indexed* x, shmt_tensor* t, int64_t* dim) {
+  if (!is_mask(t->dtype)) return record(x, (*dim)++, shmt__tensor_ref(t));
+  PyErr_SetString(PyExc_RuntimeError,
+                  "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+                  "indexing with a boolean mask.");
+  return -1;
+}
+
 /* A tensor as an item of a key: a single integer selects, as an int does. */
 static int apply_tensor(shmt__py_indexed* x, shmt_tensor* t, int64_t* dim, int64_t used) {
   int kind = shmt__dtype_kind[t->dtype];
@@ -162,6 +172,7 @@ static int apply_tensor(shmt__py_indexed* x, shmt_tensor* t, int64_t* dim, int64
   }
   shmt_scalar s;
   shmt_tensor* next = NULL;
+  if (SHMT_UNLIKELY(shmt__batched_of(shmt__shared_value(t)) != NULL)) return apply_batched(x, t, dim);
   if (checked(shmt__tensor_item(t, &s)) < 0) return -1;
   if (!is_mask(t->dtype)) {
     if (select_dim(x->view, *dim, s.v.i, used, &next) < 0) return -1;
