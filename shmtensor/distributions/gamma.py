@@ -62,8 +62,8 @@ class Gamma(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = _C._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        # A density of 0 helps nobody. Outside the graph, which may have kept the quotient.
-        value.data.clamp_(min=shmtensor.finfo(value.dtype).tiny)
+        # A density of 0 helps nobody. The bound is no part of the graph.
+        value.detach().clamp_(min=shmtensor.finfo(value.dtype).tiny)
         return value
 
     def log_prob(self, value: Tensor) -> Tensor:

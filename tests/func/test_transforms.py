@@ -382,3 +382,28 @@ def test_what_is_not_differentiable_is_refused() -> None:
     for jacobian, name in ((jacrev, "jacrev"), (jacfwd, "jacfwd")):
         with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real .* idx: 1"):
             jacobian(lambda a, b: a)(x, x + 1j)
+
+
+def test_what_changes_recording_is_refused_inside() -> None:
+    x, outside = T.ones(3), (T.ones(3, requires_grad=True) * 2)
+    text = r"call Tensor.requires_grad_\(\) .* inside of a function being transformed"
+    for on in (True, False):
+        for tensor in (None, T.ones(3)):
+
+            def change(a: T.Tensor, on: bool = on, given: Any = tensor) -> T.Tensor:
+                return (a if given is None else given).requires_grad_(on).sum() + a.sum()
+
+            with pytest.raises(RuntimeError, match=text):
+                grad(change)(x)
+            with pytest.raises(RuntimeError, match=text):
+                vmap(change)(T.ones(2, 3))
+    for keep in (lambda a: (a * 2).retain_grad(), lambda a: outside.retain_grad()):
+        with pytest.raises(RuntimeError, match=r"call Tensor.retain_grad\(\) inside of a function"):
+            grad(keep)(x)
+    with pytest.raises(RuntimeError, match="accessing `data` under vmap transform is not allowed"):
+        vmap(lambda a: a.data)(x)
+    with pytest.raises(RuntimeError, match=r"mutating directly with `\.data` under vmap transform"):
+        vmap(lambda a: setattr(a, "data", T.ones(())))(x)
+    assert vmap(lambda a: outside.data * a)(T.ones(2, 3)).shape == (2, 3)
+    with pytest.raises(RuntimeError, match="provide an explicit positive num_classes argument"):
+        vmap(T.nn.functional.one_hot)(T.tensor([[0, 1]]))

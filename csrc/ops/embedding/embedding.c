@@ -162,7 +162,7 @@ static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
     return SHMT_OK;
   }
   SHMT_REQUIRE(*n_classes != -1 || !shmt__batched_of(self), SHMT_E_RUNTIME,
-               "vmap: one_hot(): num_classes must be given, since the classes that the examples have may differ");
+               "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument.");
   SHMT_TRY(shmt_op_aminmax(shmt__all_examples(self), (shmt_opt_int){0}, false, &lowest, &highest));
   SHMT_TRY(shmt__tensor_item(shmt__all_examples(lowest), &least));
   SHMT_TRY(shmt__tensor_item(shmt__all_examples(highest), &most));

@@ -189,6 +189,14 @@ static PyGetSetDef tensor_getset[] = {
 
 /* --- methods -------------------------------------------------------------------------------- */
 
+static SHMT_COLD PyObject* refuse_inside_of_transforms(const char* what, const char* method) {
+  return PyErr_Format(PyExc_RuntimeError,
+                      "You are attempting to call %s inside of a function being transformed by a functorch transform. "
+                      "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, "
+                      "jacfwd, hessian) or call %s outside of a function being transformed instead.",
+                      what, method);
+}
+
 static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n,
                                 PyObject* kwnames) {
   const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -206,19 +214,17 @@ static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
     return PyErr_Format(PyExc_TypeError,
                         "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
                         n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
-  if (SHMT_UNLIKELY(on && shmt__level_count() > 0))
-    return PyErr_Format(
-        PyExc_RuntimeError,
-        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* "
-        "APIs) inside of a function being transformed by a functorch transform. This is unsupported, "
-        "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
-        "call requires_grad_() outside of a function being transformed instead.");
+  if (SHMT_UNLIKELY(shmt__level_count() > 0))
+    return refuse_inside_of_transforms(
+        "Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs)", "requires_grad_()");
   shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }
 
 static PyObject* retain_grad(PyObject* self, PyObject* unused) {
   (void)unused;
+  if (SHMT_UNLIKELY(shmt__level_count() > 0) && shmt__tensor_requires_grad(shmt__py_tensor(self)))
+    return refuse_inside_of_transforms("Tensor.retain_grad()", "retain_grad()");
   shmt_status status = shmt__tensor_retain_grad(shmt__py_tensor(self));
   if (status != SHMT_OK) return shmt__py_raise(status);
   Py_RETURN_NONE;

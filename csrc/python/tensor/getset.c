@@ -2,6 +2,7 @@
 #include "api/storage.h"
 #include "base/overflow.h"
 #include "autograd/meta.h"
+#include "autograd/vmap/levels.h"
 #include "base/warn.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
@@ -110,9 +111,18 @@ static int s_volatile(PyObject* self, PyObject* value, void* c) {
 }
 
 /* data: the same memory without history and with a version of its own. */
+/* Raise when t stands for one example of a batch that the innermost transform goes over. */
+static int refuse_under_vmap(const shmt_tensor* t, const char* what) {
+  const int level = shmt__level_count();
+  if (SHMT_LIKELY(level == 0 || !shmt__batched_of(t)) || shmt__level_at(level)->kind != SHMT_LEVEL_VMAP) return 0;
+  PyErr_Format(PyExc_RuntimeError, "%s under vmap transform is not allowed", what);
+  return -1;
+}
+
 static PyObject* g_data(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
+  if (refuse_under_vmap(t, "accessing `data`") < 0) return NULL;
   shmt_status s = shmt__tensor_detached(t, &out);
   return s == SHMT_OK ? shmt__py_wrap_like(self, out) : shmt__py_raise(s);
 }
@@ -129,6 +139,7 @@ static int s_data(PyObject* self, PyObject* value, void* c) {
     return -1;
   }
   shmt_tensor* src = shmt__py_tensor(value);
+  if (refuse_under_vmap(t, "mutating directly with `.data`") < 0) return -1;
   bool floating = shmt__dtype_kind[src->dtype] >= SHMT_KIND_FLOATING;
   if (src->device != t->device) {
     PyErr_SetString(PyExc_RuntimeError,
