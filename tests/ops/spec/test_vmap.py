@@ -143,10 +143,14 @@ def test_vmap_is_a_loop_over_examples(entry: OperatorEntry) -> None:
 
 
 def _pullback(
-    entry: OperatorEntry, one: Case, dtype: str, given: tuple[st.Tensor, ...]
+    entry: OperatorEntry,
+    one: Case,
+    dtype: str,
+    given: tuple[st.Tensor, ...],
+    wanted: tuple[int, ...] | None = None,
 ) -> list[st.Tensor]:
-    """The gradients of a weighted sum of the results, for all floating arguments."""
-    floats = [i for i, t in enumerate(given) if t.is_floating_point()]
+    """The gradients of a weighted sum of the results, for all floating arguments or *wanted*."""
+    floats = [i for i, t in enumerate(given) if t.is_floating_point()] if wanted is None else wanted
 
     def loss(*chosen: st.Tensor) -> st.Tensor:
         tensors_given = list(given)
@@ -195,3 +199,36 @@ def test_vmap_of_gradients_is_a_loop_over_examples(entry: OperatorEntry) -> None
                 continue
         stacked = [st.stack(parts) for parts in zip(*want, strict=True)]
         same(list(got), stacked, f"gradient of {entry.name}{one}", 1e-7)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in _entries() if (e.derivatives or e.composite) and not e.schema.written],
+    ids=lambda e: e.name,
+)
+def test_vmap_of_gradients_beside_captured_tensors(entry: OperatorEntry) -> None:
+    """One argument is an example and is differentiated; the function captures the others."""
+    for one in cases(entry)[:2]:
+        if wide_dtype(entry, one) != "float64":
+            continue
+        rows = [_example(entry, one, "float64", b) for b in range(EXAMPLES)]
+        floats = [i for i, t in enumerate(rows[0]) if t.is_floating_point()]
+        for i in floats if len(rows[0]) > 1 else ():
+
+            def gradient(t: st.Tensor, i: int = i, one: Case = one, rows: Any = rows) -> st.Tensor:
+                given = (*rows[0][:i], t, *rows[0][i + 1 :])
+                return _pullback(entry, one, "float64", given, (i,))[0]
+
+            try:
+                want = st.stack([gradient(row[i]) for row in rows])
+            except REFUSALS:
+                continue
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "There is a performance drop")
+                try:
+                    got = st.vmap(gradient)(st.stack([row[i] for row in rows]))
+                except RuntimeError as error:
+                    if not _may_refuse(entry, str(error)):
+                        raise
+                    continue
+            same([got], [want], f"gradient of {entry.name}{one} for argument {i}", 1e-7)
