@@ -28,7 +28,7 @@ def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
         raise RuntimeError("argnums must be non-empty")
     found = tuple(_checked_argnum(argnum, count) for argnum in argnums)
     if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+        raise RuntimeError(f"argnums elements must be unique, got {found}")
     return found
 
 

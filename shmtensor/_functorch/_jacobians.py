@@ -16,7 +16,7 @@ from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_a
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.eager_transforms import pullback, push_forward
 from shmtensor._functorch.utils import argnums_t
-from shmtensor._functorch.vmap import vmap_impl
+from shmtensor._functorch.vmap import _check_randomness_arg, vmap_impl
 from shmtensor.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
@@ -142,6 +142,7 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
+        _check_randomness_arg(randomness)
         _refuse_complex(args, "jacfwd", "inputs")
         numbers = checked_argnums(argnums, len(args))
         chosen = slice_argnums(args, argnums)

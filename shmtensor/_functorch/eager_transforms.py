@@ -206,12 +206,14 @@ def _outside_inference() -> contextlib.AbstractContextManager[Any]:
     return stack
 
 
+def _check_differentiable(name: str, value: Tensor) -> None:
+    if not (value.is_floating_point() or value.is_complex()):
+        raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+
+
 def _dual(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
-    for name, value in (("primal", primal), ("tangent", tangent)):
-        if not (value.is_floating_point() or value.is_complex()):
-            raise ValueError(
-                f"Expected {name} to be floating point or complex, but got: {value.dtype}"
-            )
+    _check_differentiable("primal", primal)
+    _check_differentiable("tangent", tangent)
     dual: Tensor = _C._make_dual(primal, tangent, level)
     return dual
 
@@ -336,6 +338,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     Raises:
         RuntimeError: *func* returns something else than tensors; or, by the function, tangents
             do not fit the primals.
+        ValueError: A primal is neither floating point nor complex.
 
     Source:
         torch.func.linearize.
@@ -349,6 +352,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
             raise RuntimeError(
                 f"{what}: Expected primals to only contain Tensors, got {type(leaf)}"
             )
+        _check_differentiable("primal", leaf)
     kept = [leaf.clone() for leaf in flat_primals]
     state = shmtensor.get_rng_state()
     output = func(*primals)

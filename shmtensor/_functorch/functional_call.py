@@ -43,6 +43,7 @@ def functional_call(
     Raises:
         ValueError: A dict is something else, or a name is in two of them.
         RuntimeError: *strict*, and names are missing or unknown.
+        TypeError: A value of a dict is no tensor.
 
     Source:
         torch.func.functional_call.

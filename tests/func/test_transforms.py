@@ -407,3 +407,22 @@ def test_what_changes_recording_is_refused_inside() -> None:
     assert vmap(lambda a: outside.data * a)(T.ones(2, 3)).shape == (2, 3)
     with pytest.raises(RuntimeError, match="provide an explicit positive num_classes argument"):
         vmap(T.nn.functional.one_hot)(T.tensor([[0, 1]]))
+
+
+def test_arguments_of_wrong_kinds() -> None:
+    x, net = data(), T.nn.Linear(4, 2)
+    weight = net.weight
+    with pytest.raises(TypeError, match=r"^3 is not an instance of torch\.Tensor"):
+        functional_call(net, {"weight": 3}, (x,))
+    assert net.weight is weight
+    with pytest.raises(TypeError, match=r"attribute `in_features`: 4 is not an instance of torch"):
+        functional_call(net, {"weight": weight, "in_features": x}, (x,))
+    assert net.weight is weight and net.in_features == 4
+    with pytest.raises(
+        ValueError, match="Expected primal to be floating point or complex, but got"
+    ):
+        linearize(lambda a: a * 2, T.arange(3))
+    with pytest.raises(RuntimeError, match=r"elements must be unique, got \(0, 0\)"):
+        grad(lambda a, b: (a * b).sum(), argnums=(0, -2))(x, x)
+    with pytest.raises(RuntimeError, match=r"Only allowed values for randomness are .* Got some"):
+        jacfwd(T.sin, randomness="some")(x)

@@ -24,10 +24,10 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
 
     Raises:
         AttributeError: There is none.
-        TypeError: *tensor* is no tensor.
+        TypeError: *tensor* is neither a tensor nor None, or the attribute is neither.
     """
-    if tensor is not _ABSENT and tensor is not None and not isinstance(tensor, Tensor):
-        raise TypeError(f"{tensor} is not an instance of shmtensor.Tensor")
+    if tensor is not None and tensor is not _ABSENT and not isinstance(tensor, Tensor):
+        raise TypeError(f"{tensor} is not an instance of torch.Tensor")
     for members in (module._parameters, module._buffers):
         if name in members:
             before = members[name]
@@ -39,6 +39,8 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
     if not hasattr(module, name) and not allow_missing:
         raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
     before = getattr(module, name, _ABSENT)
+    if before is not None and before is not _ABSENT and not isinstance(before, Tensor):
+        raise TypeError(f"attribute `{name}`: {before} is not an instance of torch.Tensor")
     if tensor is _ABSENT:
         if before is not _ABSENT:
             delattr(module, name)
