@@ -8,11 +8,11 @@
 shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record);
 /* Call after it: node becomes the history of self and, for a view, of its base, through CopySlices. */
 shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node);
-/* The same for an operator that changes the geometry of self and no element: the base of a view keeps its history, from
- * which that of the view is made again. */
+/* The same for an operator that changes the geometry of self and no element: the base of a view keeps its history,
+ * from which that of the view is made again. */
 shmt_status shmt__rebase_geometry(shmt_tensor* self, shmt_node* node);
-/* As shmt__rebase_history, for several tensors that one operator wrote to: output i of node is changed.data[i]. A view among them
- * other than the first is refused (RUNTIME); see there. */
+/* As shmt__rebase_history, for several tensors that one operator wrote to: output i of node is changed.data[i]. A view
+ * among them other than the first is refused (RUNTIME); see there. */
 shmt_status shmt__rebase_histories(shmt_tensors changed, shmt_node* node);
 
 #endif
