@@ -221,8 +221,7 @@ class Optimizer:
         if len(ids) != len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
-                "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
-                "information",
+                "will cause an error",
                 stacklevel=3,
             )
         for group in self.param_groups:

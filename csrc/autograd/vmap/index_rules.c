@@ -200,8 +200,7 @@ shmt_status shmt__batch_masked_select(shmt__batch_call* c) {
   shmt_tensor* made = NULL;
   SHMT_REQUIRE(!shmt__batch_has(c, 1), SHMT_E_RUNTIME,
                "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because "
-               "for each batch this would return a differently shaped Tensor. Please file an issue at "
-               "https://github.com/pytorch/pytorch/issues if you need this feature.");
+               "for each batch this would return a differently shaped Tensor.");
   shmt_tensor* mask = shmt__batch_tensor(c, 1);
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_select: expected BoolTensor for mask");
   SHMT_TRY(shmt__batch_to_front(c, 0));

@@ -330,15 +330,12 @@ shmt_status shmt__batch_merge(shmt__batch_call* c) {
 
 shmt_status shmt__batch_allclose(shmt__batch_call* c) {
   (void)c;
-  SHMT_FAIL(SHMT_E_RUNTIME,
-            "vmap over torch.allclose isn't supported yet. Please file an issue at "
-            "https://github.com/pytorch/pytorch/issues if you need this feature.");
+  SHMT_FAIL(SHMT_E_RUNTIME, "vmap over torch.allclose isn't supported yet.");
 }
 
 shmt_status shmt__batch_dynamic(shmt__batch_call* c) {
   SHMT_FAIL(
       SHMT_E_RUNTIME,
-      "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::%s. "
-      "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.",
+      "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::%s.",
       c->op->schema->name);
 }

@@ -326,7 +326,7 @@ static int slot_bool(PyObject* x) {
     PyErr_SetString(
         PyExc_RuntimeError,
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-        "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues .");
+        "support that yet.");
     return -1;
   }
   shmt_scalar s;
