@@ -24,13 +24,13 @@ from typing import IO, Any, TypeAlias
 
 from shmtensor.serialization._archive import (
     Archive,
-    FromCaller,
     LoadEndianness,
     MapLocation,
     default_order,
     default_restore_location,
     read_legacy,
 )
+from shmtensor.serialization._archive import FromCaller as _FromCaller
 from shmtensor.serialization._budget import Budget
 from shmtensor.serialization._names import is_blocked, name_of_today, readable, user_globals
 from shmtensor.serialization._unpickling import load_any, load_weights
@@ -253,7 +253,7 @@ def load(
                     "checkpoint with this option in order to use mmap."
                 )
             return read_legacy(file, read_pickle, map_location)
-        except FromCaller as carried:
+        except _FromCaller as carried:
             raise carried.error from carried.error.__cause__
 
 

@@ -87,7 +87,7 @@ def test_jacobian_of_several_inputs_and_outputs() -> None:
 
 @pytest.mark.check
 def test_jacobian_strict_raises_where_independent() -> None:
-    with pytest.raises(RuntimeError, match="Output 0 .* does not require gradients"):
+    with pytest.raises(RuntimeError, match=r"Output 0 .* does not require gradients"):
         functional.jacobian(lambda a: st.ones(2), st.ones(2), strict=True)
 
 

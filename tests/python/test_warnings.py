@@ -95,7 +95,7 @@ ALWAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "list with a slice": (lambda: st.ones(3, 3)[[0, slice(None)]], r"x\[tuple\(seq\)\]"),
     "complex module": (lambda: nn.Linear(2, 2).to(st.complex64), "Complex modules"),
     "InstanceNorm1d": (lambda: nn.InstanceNorm1d(5)(st.ones(1, 2, 3)), "num_features"),
-    "clip_grad_norm_": (lambda: nn.utils.clip_grad_norm_(iter([]), 1.0), "empty generator"),
+    "clip_grad_norm_": (lambda: nn.utils.clip_grad_norm_((p for p in ()), 1.0), "empty generator"),
     "volatile": (lambda: st.autograd.Variable(st.ones(3), volatile=True), "volatile"),
     "masks": (
         lambda: nn.MultiheadAttention(4, 2)(

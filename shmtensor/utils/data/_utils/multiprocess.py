@@ -201,10 +201,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _received(self, worker: int, timeout: float) -> Any:
         """Receive an answer of *worker*. None: there is none in time."""
-        answer = _get(self._group.results[worker], timeout)
-        if not isinstance(answer, _Unreadable):
+        answer, error = _get(self._group.results[worker], timeout)
+        if error is None:
             return answer
-        error = answer.error
         try:
             if isinstance(error, Empty | EOFError) and not is_of_message(error):
                 if isinstance(error, EOFError):  # the worker has ended, or has not started yet
@@ -214,9 +213,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             # The message cannot be unpickled, or not be taken now.
             if isinstance(error, StopIteration):
                 return _Unreadable(not_an_end("the unpickling of a batch"))
-            return answer
+            return _Unreadable(error)
         finally:
-            del answer, error  # with the traceback, they would keep all this until it is collected
+            del error  # with the traceback, it would keep all this until it is collected
 
     def _mark_worker_as_unavailable(self, worker: int) -> None:
         """Note that a worker's stream has ended: it sends no more answers in this epoch."""
@@ -274,24 +273,24 @@ class _Unreadable:
         self.error = error
 
 
-def _get(results: Any, timeout: float) -> Any:
-    """Return a worker's next answer. `_Unreadable`: there is none, or the queue raised something.
+def _get(results: Any, timeout: float) -> tuple[Any, Exception | None]:
+    """Return a worker's next answer; or None, and what the queue raised.
 
-    Nothing is decided here, where an interrupt would show the error that it came after.
+    Nothing is decided or called here, where an interrupt would show the error that it came after.
     """
     try:
         try:
-            return results.get(timeout=timeout)
+            return results.get(timeout=timeout), None
         except MemoryError as error:
             raise_of_handler(error)
             # The queue has the message still, and opens it once more. If this fails, too, it is
             # gone.
             try:
-                return results.get(timeout=0.0)
+                return results.get(timeout=0.0), None
             except Empty:
                 raise error from None
     except Exception as error:
-        return _Unreadable(error)
+        return None, error
 
 
 def _lost(number: int, worker: int) -> RuntimeError:
