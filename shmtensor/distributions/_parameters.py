@@ -36,7 +36,10 @@ class BinaryParameters:
         @lazy_property
         def probs(self) -> Tensor:
             """Probability of the event."""
-            return logits_to_probs(self.logits, is_binary=True)
+            return self._probs_of(self.logits)
+
+    def _probs_of(self, logits: Tensor) -> Tensor:
+        return logits_to_probs(logits, is_binary=True)
 
     def _take(self, probs: Any, logits: Any, *others: Any) -> Any:
         """Keep the parameter that is given, in the common shape, and return *others* in that shape.

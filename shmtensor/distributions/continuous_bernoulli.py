@@ -12,13 +12,7 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions._parameters import BINARY, BinaryParameters, check_one_given
 from shmtensor.distributions.exp_family import ExponentialFamily
-from shmtensor.distributions.utils import (
-    all_true,
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-)
+from shmtensor.distributions.utils import all_true, broadcast_all, clamp_probs
 from shmtensor.nn.functional import binary_cross_entropy_with_logits
 
 if TYPE_CHECKING:
@@ -75,12 +69,8 @@ class ContinuousBernoulli(BinaryParameters, ExponentialFamily):
             ContinuousBernoulli, _instance, batch_shape, BINARY, kept=["_lims"]
         )
 
-    if not TYPE_CHECKING:
-
-        @lazy_property
-        def probs(self) -> Tensor:
-            """Those of the log-odds, as far from 0 and 1 as given ones."""
-            return clamp_probs(logits_to_probs(self.logits, is_binary=True))
+    def _probs_of(self, logits: Tensor) -> Tensor:
+        return clamp_probs(super()._probs_of(logits))  # as far from 0 and 1 as given ones
 
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
