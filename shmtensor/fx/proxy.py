@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _C
 from shmtensor._core._checks import _assert
 from shmtensor._core._ops import OpOverload
+from shmtensor._core._own_code import is_own_code
 from shmtensor.errors import ShmTensorError
 from shmtensor.nn import Parameter
 from shmtensor.overrides import is_tensor_method_or_property
@@ -44,8 +45,6 @@ __all__ = [
     "TraceError",
     "TracerBase",
 ]
-
-_PACKAGE = "shmtensor"
 
 #: What a node takes over from the notes of the moment. What a value was, such as its shape, is not.
 _KEPT_NOTES = frozenset(
@@ -205,8 +204,7 @@ class TracerBase:
     def _find_user_frame(self) -> FrameType | None:
         frame = inspect.currentframe()
         while frame is not None:
-            module = frame.f_globals.get("__name__", "")
-            if not (module == _PACKAGE or module.startswith(f"{_PACKAGE}.")):
+            if not is_own_code(frame.f_globals):
                 return frame
             frame = frame.f_back
         return None

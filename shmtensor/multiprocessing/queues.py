@@ -37,6 +37,7 @@ from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._core._deadlines import deadline_of, left_until
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._own_code import is_own_code
 from shmtensor._core._signal_handlers import came_from_handler, raise_of_handler
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing._stdlib import reducers
@@ -296,9 +297,10 @@ def _is_of_the_object(error: Exception) -> bool:
         step = step.tb_next
     if step is None:
         return False
-    package = str(step.tb_frame.f_globals.get("__name__")).partition(".")[0]
+    names = step.tb_frame.f_globals
+    is_standard = str(names.get("__name__")).partition(".")[0] == "multiprocessing"
     is_reduction = step.tb_frame.f_code.co_name in ("__reduce__", "__reduce_ex__", "__getstate__")
-    return is_reduction and package not in ("multiprocessing", "shmtensor")
+    return is_reduction and not is_standard and not is_own_code(names)
 
 
 def is_of_message(error: BaseException, *takers: str) -> bool:

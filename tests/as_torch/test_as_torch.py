@@ -366,3 +366,35 @@ def test_doctests_of_a_module_are_found(tmp_path):
         """,
     )
     assert done.stderr == ""
+
+
+def test_the_package_knows_its_own_code_by_any_name(tmp_path):
+    """Traces warn of what the program takes from a tensor, and say where the program is."""
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import warnings
+        import torch
+
+        def density(loc, scale, value):
+            return torch.distributions.Normal(loc, scale, validate_args=False).log_prob(value)
+
+        def doubled(x):
+            return x * float(x.sum())
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.jit.trace(density, (torch.zeros(()), torch.ones(()), torch.randn(5, 1)))
+            torch.jit.trace(torch.nn.LSTM(2, 2), torch.ones(3, 2))
+            assert not caught, caught[0]
+            torch.jit.trace(doubled, torch.ones(2))
+        assert {each.filename for each in caught} == {__file__}
+
+        tracer = torch.fx.Tracer()
+        tracer.record_stack_traces = True
+        graph = tracer.trace(lambda x: torch.nn.functional.softsign(x))
+        stacks = [node.stack_trace for node in graph.nodes if node.stack_trace]
+        assert stacks and all(__file__ in stack.splitlines()[-2] for stack in stacks)
+        """,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 import shmtensor
+from shmtensor._core._own_code import is_own_code
 from shmtensor._core._signal_handlers import raise_of_handler
 from shmtensor._torch._jit_internal import tracing
 from shmtensor.errors import ShmTensorError
@@ -125,26 +126,26 @@ def is_script(module: Module) -> bool:
     return "_is_script" in module.__dict__
 
 
-#: Modules whose frames stand between a program and what its use of a proxy does.
+#: Packages whose frames stand between a program and what its use of a proxy does.
 _TRACING = ("shmtensor.fx", __name__.rpartition(".")[0])
 
 
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
+def _is_of_tracing(frame: FrameType) -> bool:
+    return any(is_own_code(frame.f_globals, package) for package in _TRACING)
 
 
 def _is_taken_by_package() -> bool:
     """Whether code of the package uses a proxy: the first that is not of proxies and traces."""
     frame = inspect.currentframe()
-    while frame is not None and _module_of(frame).startswith(_TRACING):
+    while frame is not None and _is_of_tracing(frame):
         frame = frame.f_back
-    return frame is not None and _module_of(frame).partition(".")[0] == "shmtensor"
+    return frame is not None and is_own_code(frame.f_globals)
 
 
 def _levels_to_program() -> int:
     """How far up the program's own code is."""
     level, frame = 1, inspect.currentframe()
-    while frame is not None and _module_of(frame).startswith("shmtensor"):
+    while frame is not None and is_own_code(frame.f_globals):
         level, frame = level + 1, frame.f_back
     return max(level - 1, 1)
 
