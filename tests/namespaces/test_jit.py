@@ -233,6 +233,53 @@ def test_functions_that_no_script_can_be(function: Any, text: str) -> None:
         jit.script(Holder())
 
 
+class WithAnyNumber(nn.Module):
+    def forward(self, *args: Any) -> Any:
+        return args
+
+
+class OfParent(nn.Linear):
+    def forward(self, input: T.Tensor) -> T.Tensor:
+        return super().forward(input)
+
+
+class OfNamedParent(nn.Linear):
+    def forward(self, input: T.Tensor) -> T.Tensor:
+        return super(OfNamedParent, self).forward(input)  # noqa: UP008
+
+
+class OfParentOutsideScripts(nn.Linear):
+    def forward(self, input: T.Tensor) -> T.Tensor:
+        if not jit.is_scripting():
+            return super().forward(input)
+        return input
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("module", "error", "text"),
+    [
+        (WithAnyNumber(), jit.frontend.NotSupportedError, "variable number of arguments"),
+        (OfParent(1, 1), RuntimeError, "'Tensor' object has no attribute or method 'forward'"),
+        (OfNamedParent(1, 1), RuntimeError, "Python type cannot be used as a value"),
+    ],
+)
+def test_modules_that_no_script_can_be(module: Any, error: Any, text: str, inside: bool) -> None:
+    with pytest.raises(error, match=text):
+        jit.script(nn.Sequential(nn.ModuleList([module])) if inside else module)
+
+
+def test_modules_of_scripts_and_traces() -> None:
+    """A script may hold traces, modules that have no ``forward``, and those of the package."""
+    traced = jit.trace(OfParent(1, 1), T.ones(1))
+    without = nn.Module()
+    without.inner = nn.MultiheadAttention(2, 1)
+    for module in (traced, without, nn.ModuleList([traced, without]), OfParentOutsideScripts(1, 1)):
+        assert jit.script(module) is module
+    with pytest.raises(NotImplementedError, match="missing the required"):
+        jit.script(without)(1)
+
+
 def test_things_that_no_script_can_be() -> None:
     for value in (3, "text", None, T.ones(1), T.relu):
         with pytest.raises(TypeError, match="is a built-in class"):

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from typing import Final as Final
 
 from shmtensor._core._not_offered import not_offered, unavailable_class, unavailable_names
+from shmtensor._core._own_code import is_own_code
 from shmtensor._torch._jit_internal import (
     _isinstance as isinstance,
 )
@@ -185,19 +186,18 @@ def script(
         optimize: Accepted.
         example_inputs: Accepted.
 
+    The ``forward`` of a module and of each below it counts as a function, unless the module has
+    been scripted or traced already.
+
     Raises:
         TypeError: It is something else.
         NotSupportedError: A function takes any number of arguments.
         UnsupportedNodeError: A function has what scripts lack: ``try``, ``yield``, functions in it.
-        RuntimeError: It is a lambda or coroutine.
+        RuntimeError: It is a lambda or coroutine, or a function uses what ``super()`` has.
         OSError: The source of a function is not to be found.
     """
     if builtins.isinstance(obj, Module):
-        forward = getattr(type(obj), "forward", None)
-        if builtins.isinstance(forward, FunctionType) and not is_ignored_fn(forward):
-            is_own = str(forward.__module__).startswith("shmtensor.")  # generated code has none
-            if not is_own and not builtins.isinstance(obj, ScriptModule):
-                frontend.check_function(forward)
+        _check_module(obj)
         _trace.mark_script(obj)
     elif builtins.isinstance(obj, (FunctionType, MethodType)):
         function = inspect.unwrap(getattr(obj, "__func__", obj))
@@ -206,6 +206,18 @@ def script(
     elif not builtins.isinstance(obj, (type, list, dict, ScriptFunction)):
         raise TypeError(f"{type(obj)} is a built-in class")
     return obj
+
+
+def _check_module(module: Module) -> None:
+    """Raise if a script cannot be made of a module, or of one below it."""
+    if builtins.isinstance(module, ScriptModule) or _trace.is_script(module):
+        return
+    for child in module.children():
+        _check_module(child)
+    forward = getattr(type(module), "forward", None)
+    is_function = builtins.isinstance(forward, FunctionType)
+    if is_function and not is_ignored_fn(forward) and not is_own_code(forward.__globals__):
+        frontend.check_function(forward)
 
 
 def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:

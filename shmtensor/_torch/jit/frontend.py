@@ -55,12 +55,25 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             yield from _walk(child)
 
 
+def _wrong_super(node: ast.AST) -> str | None:
+    """What is wrong with looking something up in the parent class; None for other nodes."""
+    if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call)):
+        return None
+    called = node.value.func
+    if not (isinstance(called, ast.Name) and called.id == "super"):
+        return None
+    if node.value.args:
+        return "Python type cannot be used as a value"
+    return f"'Tensor' object has no attribute or method '{node.attr}'."
+
+
 def check_function(function: Any) -> None:
     """Raise if a function has what scripts do not have.
 
     Raises:
         OSError: Its source is not to be found.
-        RuntimeError: The source is not that of one function.
+        RuntimeError: The source is not that of one function, or the function uses what ``super()``
+            has.
         NotSupportedError: It takes any number of arguments.
         UnsupportedNodeError: It has a statement or expression of a kind that scripts lack.
     """
@@ -87,9 +100,15 @@ def check_function(function: Any) -> None:
             f'arguments with defaults:\n  File "{where}", line {first}, in {function.__name__}'
         )
     for node in _walk(ast.Module(definition.body, [])):
+        line = first + getattr(node, "lineno", 1) - 1
+        wrong = _wrong_super(node)
+        if wrong is not None:
+            raise RuntimeError(
+                f'\n{wrong}:\n  File "{where}", line {line}, in {function.__name__}\n'
+                f"    {ast.unparse(node)}"
+            )
         for kinds, what in _UNSUPPORTED:
             if isinstance(node, kinds):
-                line = first + getattr(node, "lineno", 1) - 1
                 raise UnsupportedNodeError(
                     f'{what} aren\'t supported:\n  File "{where}", line {line}, in '
                     f"{function.__name__}\n    {ast.unparse(node).splitlines()[0]}"
