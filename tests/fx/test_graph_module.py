@@ -323,4 +323,6 @@ def test_operators_by_their_overload_are_targets() -> None:
 
 def test_scripts_take_traced_modules() -> None:
     traced = fx.symbolic_trace(lambda x: x + 1)
-    assert T.jit.script(traced) is traced
+    script = T.jit.script(traced)
+    assert isinstance(script, T.jit.ScriptModule) and script.original_name == "<lambda>"
+    assert script(T.ones(1)).tolist() == [2.0] and script.graph is traced.graph

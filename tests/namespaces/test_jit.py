@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import pickle
 import signal
 import time
 import warnings
@@ -275,7 +277,8 @@ def test_modules_of_scripts_and_traces() -> None:
     without = nn.Module()
     without.inner = nn.MultiheadAttention(2, 1)
     for module in (traced, without, nn.ModuleList([traced, without]), OfParentOutsideScripts(1, 1)):
-        assert jit.script(module) is module
+        assert isinstance(jit.script(module), jit.ScriptModule)
+    assert jit.script(traced) is traced
     with pytest.raises(NotImplementedError, match="missing the required"):
         jit.script(without)(1)
 
@@ -404,3 +407,94 @@ def test_modules_that_the_program_does_not_register_are_traced_through() -> None
         with pytest.warns(jit.TracerWarning):
             trace = jit.trace(program, T.ones(3, 2))
         assert T.equal(trace(x), layer(x))
+
+
+# --- scripts of modules ---------------------------------------------------------------------------
+
+
+class Checked(nn.Linear):
+    """Raises what is no RuntimeError, also in a child."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+        self.child: nn.Module = nn.Identity()
+
+    def forward(self, input: T.Tensor, by: str = "assert") -> T.Tensor:
+        T._assert(input.shape[-1] == 2, "two columns, please")
+        if by == "index":
+            return input[:, 7]
+        if by == "raise":
+            raise KeyError("no key")
+        if by == "runtime":
+            raise RuntimeError("just this")
+        return nn.functional.linear(self.child(input), self.weight, self.bias)
+
+
+@pytest.mark.check
+def test_what_scripts_of_modules_raise_is_a_runtime_error() -> None:
+    module = Checked()
+    script = jit.script(module)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ((T.ones(3, 3),), AssertionError, "two columns, please"),
+        ((T.ones(3, 2), "index"), IndexError, "out of bounds"),
+        ((T.ones(3, 2), "raise"), KeyError, "no key"),
+        ((), TypeError, "input"),
+    ]
+    for args, cause, text in wrong:
+        for call in (script, script.forward, copy.copy(script)):
+            with pytest.raises(RuntimeError, match=text):
+                call(*args)
+        with pytest.raises(jit.Error, match=text) as caught:
+            script(*args)
+        assert isinstance(caught.value.__cause__, cause)
+        with pytest.raises(cause, match=text):  # the module itself is as it was
+            module(*args)
+    with pytest.raises(RuntimeError, match=r"^just this$"):
+        script(T.ones(3, 2), "runtime")
+    script.register_forward_pre_hook(lambda *_: {}["hook"])  # is no part of the script
+    with pytest.raises(KeyError, match="hook"):
+        script(T.ones(3, 2))
+
+
+def test_scripts_share_everything_with_their_modules() -> None:
+    module = Checked()
+    script = jit.script(module)
+    x = T.ones(3, 2)
+    assert isinstance(script, jit.ScriptModule) and isinstance(script, Checked)
+    assert type(script).__name__ == "RecursiveScriptModule" and script.original_name == "Checked"
+    assert repr(script).startswith("RecursiveScriptModule(\n  original_name=Checked")
+    assert script.weight is module.weight and script.state_dict().keys() == {"weight", "bias"}
+    assert script.in_features == 2 and T.equal(script(x), module(x))
+    script.eval()
+    assert not module.training and not module.child.training
+    module.child = nn.ReLU()
+    assert script.child is module.child
+    assert jit.script(script) is script and jit.trace(script, x)(x).equal(module(x))
+    assert str(inspect.signature(script.forward)) == str(inspect.signature(module.forward))
+
+
+def test_copies_of_scripts_are_scripts() -> None:
+    script = jit.script(Checked())
+    for made in (copy.copy(script), copy.deepcopy(script), pickle.loads(pickle.dumps(script))):
+        assert isinstance(made, jit.ScriptModule) and isinstance(made, Checked)
+        assert T.equal(made(T.ones(1, 2)), script(T.ones(1, 2)))
+        with pytest.raises(jit.Error, match="two columns"):
+            made(T.ones(3))
+    inside = copy.deepcopy(nn.Sequential(script, script))
+    assert inside[0] is inside[1] is not script and inside[0].weight is not script.weight
+
+
+def test_a_script_is_no_subclass_that_a_program_made() -> None:
+    made = []
+
+    class Registered(nn.Module):
+        def __init_subclass__(cls, *, name: str) -> None:
+            made.append(name)
+
+        def forward(self, x: T.Tensor) -> T.Tensor:
+            return x + 1
+
+    class Named(Registered, name="one"):
+        pass
+
+    assert jit.script(Named())(T.ones(())).item() == 2 and made == ["one"]

@@ -1,7 +1,8 @@
 """TorchScript's interface: marks are accepted, and functions run as they are.
 
-`script` returns what it is given, so code that scripts its functions for speed computes the same;
-it refuses what scripts have no meaning for. `trace` keeps what happens to examples, by `fx`, and
+`script` returns functions as they are, so code that scripts them for speed computes the same. Of a
+module it makes one that computes the same and raises what scripts raise. It refuses what scripts
+have no meaning for. `trace` keeps what happens to examples, by `fx`, and
 calls modules that were given to `script` as they are. Files of scripts are not written and not
 read.
 
@@ -51,9 +52,12 @@ from shmtensor._torch._jit_internal import (
 from shmtensor.futures import Future as Future
 from shmtensor.nn import Module
 
+from . import _scripts as _scripts
 from . import _state as _state
 from . import _trace as _trace
 from . import frontend as frontend
+from ._scripts import RecursiveScriptModule as RecursiveScriptModule
+from ._scripts import ScriptModule as ScriptModule
 from ._trace import Error as Error
 from ._trace import ScriptFunction as ScriptFunction
 from ._trace import TracerWarning as TracerWarning
@@ -103,14 +107,6 @@ __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 # --- what would be made --------------------------------------------------------------------------
 
 
-class ScriptModule(Module):
-    """A module that was scripted; here a plain one, as a base of old-style classes."""
-
-
-class RecursiveScriptModule(ScriptModule):
-    """What `script` makes of a module in torch. Here it makes none."""
-
-
 class TracedModule(ScriptModule):
     """What `trace` makes of modules, as a base of classes."""
 
@@ -143,7 +139,7 @@ class TopLevelTracedModule(TracedModule):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Do what the traced module did; errors as of `ScriptFunction`."""
         given = _trace._bound("forward", self._names, args, kwargs)
-        return _trace._run(self._traced, self, *given)
+        return _trace.run("trace", self._traced, self, *given)
 
     def extra_repr(self) -> str:
         """Name the class of the traced module."""
@@ -179,10 +175,13 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> T:
-    """Return what is given, a function, a module, a class or a list or dict: it runs as it is.
+    """Return a function, class, list or dict as it is; of a module, a `ScriptModule`.
+
+    The script of a module shares its parameters and all other attributes (Note [Faces of modules]
+    in ``_scripts.py``). What its ``forward`` raises is a RuntimeError.
 
     Args:
-        obj: It.
+        obj: What to script.
         optimize: Accepted.
         example_inputs: Accepted.
 
@@ -199,6 +198,7 @@ def script(
     if builtins.isinstance(obj, Module):
         _check_module(obj)
         _trace.mark_script(obj)
+        return _scripts.scripted(obj)  # type: ignore[return-value]
     elif builtins.isinstance(obj, (FunctionType, MethodType)):
         function = inspect.unwrap(getattr(obj, "__func__", obj))
         if not is_ignored_fn(function):
@@ -215,8 +215,9 @@ def _check_module(module: Module) -> None:
     for child in module.children():
         _check_module(child)
     forward = getattr(type(module), "forward", None)
-    is_function = builtins.isinstance(forward, FunctionType)
-    if is_function and not is_ignored_fn(forward) and not is_own_code(forward.__globals__):
+    if not builtins.isinstance(forward, FunctionType) or is_own_code(forward.__globals__):
+        return
+    if not is_ignored_fn(forward):
         frontend.check_function(forward)
 
 

@@ -30,11 +30,19 @@ from shmtensor.nn import Module, Parameter
 from shmtensor.random import fork_rng
 from shmtensor.utils import _pytree as pytree
 
-__all__ = ["Error", "TracerWarning", "is_script", "mark_script", "traced_function", "traced_module"]
+__all__ = [
+    "Error",
+    "TracerWarning",
+    "is_script",
+    "mark_script",
+    "run",
+    "traced_function",
+    "traced_module",
+]
 
 
 class Error(ShmTensorError, RuntimeError):
-    """A trace has raised something else than a RuntimeError, which is the cause of this one."""
+    """A trace or script has raised something else than a RuntimeError, the cause of this one."""
 
 
 class TracerWarning(Warning):
@@ -315,7 +323,7 @@ class ScriptFunction:
             Error: The trace has raised something else than a RuntimeError.
         """
         given = _bound(self.name, self._names, args, kwargs)
-        return _run(self._forward, self._root, *given)
+        return run("trace", self._forward, self._root, *given)
 
     def save(self, f: Any, **options: Any) -> None:
         """Raise NotImplementedError: there are no files of scripts."""
@@ -340,15 +348,15 @@ def _bound(name: str, names: list[str], args: Any, kwargs: dict[str, Any]) -> li
     return [given[each] for each in names]
 
 
-def _run(forward: Callable[..., Any], *args: Any) -> Any:
-    """Call what a trace has made. As in torch, whatever it raises is a RuntimeError."""
+def run(what: str, forward: Callable[..., Any], *args: Any) -> Any:
+    """Call a "trace" or a "script". As in torch, whatever it raises is a RuntimeError."""
     try:
         return forward(*args)
     except RuntimeError:
         raise
     except Exception as error:
         raise_of_handler(error)
-        text = f"The trace has raised this:\n{type(error).__name__}: {error}"
+        text = f"The {what} has raised this:\n{type(error).__name__}: {error}"
         raise Error(text) from error
 
 
