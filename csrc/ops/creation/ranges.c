@@ -23,6 +23,9 @@ typedef struct range {
   double start, step;
   double end;     /* linspace calculates its second half backwards from here */
   int64_t steps;  /* of linspace; 0 for arange */
+  bool is_fused;  /* linspace of float64 and integers: the product is not rounded */
+  shmt__cast_loop_fn narrow, widen; /* linspace of other floats: to the dtype and back; NULL: it is not rounded to */
+  int64_t narrow_item;
   bool is_powers; /* logspace: powers of base */
   double base;
   bool is_complex;
@@ -62,12 +65,65 @@ static void fill_steps(double start, double step, int64_t first, int64_t n, doub
   for (int32_t k = 0; k < (int32_t)n; k++) to[k] = start + step * (from + k);
 }
 
+/* Rounds n doubles to the dtype of a range, at most VALUES_AT_ONCE. */
+static void round_all(const range* r, int64_t n, double* values) {
+  char rounded[VALUES_AT_ONCE * sizeof(double)];
+
+  r->narrow(rounded, r->narrow_item, (const char*)values, sizeof *values, n);
+  r->widen((char*)values, sizeof *values, rounded, r->narrow_item, n);
+}
+
+/* As fill_steps, but the product is not rounded: fma(), which is slow where the processor has no such instruction.
+ * Products of few bits are exact, so the rest that rounding takes from the whole product can be added to that of
+ * the sum. */
+static void fill_fused_steps(double start, double step, int64_t first, int64_t n, double* to) {
+  const double from = (double)first, size = fabs(step);
+  const bool is_small = first > -(1 << 26) && first + n <= 1 << 26; /* integers of 26 bits */
+  uint64_t bits;
+  double high, low;
+
+  if (!is_small || !(size > 1e-250 && size < 1e250 && fabs(start) < 1e250)) { /* rests could be lost, or be NaN */
+    for (int32_t k = 0; k < (int32_t)n; k++) to[k] = fma(step, from + k, start);
+    return;
+  }
+  memcpy(&bits, &step, sizeof bits);
+  bits &= ~(uint64_t)0x7ffffff; /* leaves 26 bits, and 27 or fewer to `low` */
+  memcpy(&high, &bits, sizeof high);
+  low = step - high;
+  for (int32_t k = 0; k < (int32_t)n; k++) {
+    const double i = from + k, product = step * i, product_rest = high * i - product + low * i;
+    const double sum = start + product, part = sum - start, sum_rest = start - (sum - part) + (product - part);
+
+    to[k] = sum + (sum_rest + product_rest);
+  }
+}
+
+/* As fill_steps, in the arithmetic of the dtype: float64 rounds once, float32 too, since a double holds the product of
+ * two; narrower dtypes round the product as well. */
+static void fill_rounded_steps(const range* r, double start, int64_t first, int64_t n, double* to) {
+  const double step = r->step, from = (double)first;
+
+  if (r->is_fused) {
+    fill_fused_steps(start, step, first, n, to);
+  } else if (r->narrow && r->narrow_item == sizeof(float)) {
+    for (int32_t k = 0; k < (int32_t)n; k++) to[k] = start + step * (double)(float)(from + k);
+  } else if (r->narrow) {
+    for (int32_t k = 0; k < (int32_t)n; k++) to[k] = from + k;
+    round_all(r, n, to);
+    for (int32_t k = 0; k < (int32_t)n; k++) to[k] *= step;
+    round_all(r, n, to);
+    for (int32_t k = 0; k < (int32_t)n; k++) to[k] += start;
+  } else {
+    fill_steps(start, step, first, n, to);
+  }
+}
+
 /* n elements from `first` on, at most VALUES_AT_ONCE. */
 static void fill_doubles(const range* r, int64_t first, int64_t n, double* to) {
   const int64_t left = r->steps / 2 - first, ahead = r->steps == 0 || left > n ? n : left < 0 ? 0 : left;
 
-  fill_steps(r->start, r->step, first, ahead, to);
-  fill_steps(r->end, r->step, first + ahead - (r->steps - 1), n - ahead, to + ahead);
+  fill_rounded_steps(r, r->start, first, ahead, to);
+  fill_rounded_steps(r, r->end, first + ahead - (r->steps - 1), n - ahead, to + ahead);
   if (!r->is_powers) return;
   for (int64_t k = 0; k < n; k++) to[k] = pow(r->base, to[k]);
 }
@@ -250,6 +306,28 @@ static shmt_status spaced_dtype(const char* name, shmt_scalar start, shmt_scalar
   return SHMT_OK;
 }
 
+/* Rounds bounds and step to the dtype as the values will be. Powers are those of exact exponents, and so many steps
+ * that the dtype cannot count them are exact too (in torch they are NaN). */
+static void round_to_dtype(range* r, shmt_dtype dtype) {
+  double parts[3] = {r->start, r->end, (double)(r->steps - 1)};
+
+  if (r->is_powers || shmt__is_complex(dtype)) return;
+  r->is_fused = dtype == SHMT_FLOAT64 || shmt__is_integral(dtype);
+  if (r->is_fused || r->steps < 2) return;
+  r->narrow = shmt__cast_loop(dtype, SHMT_FLOAT64);
+  r->widen = shmt__cast_loop(SHMT_FLOAT64, dtype);
+  r->narrow_item = shmt__dtype_size[dtype];
+  round_all(r, 3, parts);
+  if (!isfinite(parts[2])) r->narrow = NULL;
+  if (!r->narrow) return;
+  r->start = parts[0];
+  r->end = parts[1];
+  r->step = r->end - r->start;
+  round_all(r, 1, &r->step);
+  r->step /= parts[2];
+  round_all(r, 1, &r->step);
+}
+
 /* The values, or the powers of base with them when base is not NULL. */
 static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, int64_t steps, const double* base,
                           shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
@@ -278,6 +356,7 @@ static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, 
     r.end = r.start;
     r.imaginary_end = r.imaginary_start;
   }
+  round_to_dtype(&r, dtype);
   return make_range(name, false, steps, dtype, device, &r, out);
 }
 

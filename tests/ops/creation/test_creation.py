@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,40 @@ def test_impossible_sizes_are_refused(call: object, message: str) -> None:
     with pytest.raises(RuntimeError) as caught:
         call()  # type: ignore[operator]
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (st.float64, ("-0x1.33295eeea04cdp+0", "-0x1.1f80d5c8d37b2p+0", "0x1.66c3c6f1d9f36p-1")),
+        (st.float32, ("-0x1.332960p+0", "-0x1.1f80d6p+0", "0x1.66c3c8p-1")),
+        (st.float16, ("-0x1.330p+0", "-0x1.1f8p+0", "0x1.66cp-1")),
+        (st.bfloat16, ("-0x1.34p+0", "-0x1.20p+0", "0x1.68p-1")),
+    ],
+    ids=["float64", "float32", "float16", "bfloat16"],
+)
+def test_linspace_rounds_in_its_dtype(dtype: st.dtype, expected: tuple[str, ...]) -> None:
+    """Bounds and step are of the dtype; float32 and float64 round their sums once. Torch's bits."""
+    got = st.linspace(-1.2190476190476191, 1.2190476190476191, 128, dtype=dtype)
+    assert got[[1, 5, 100]].tolist() == [float.fromhex(text) for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "steps"),
+    [(-1.0, 1.0, 101), (0.1, 7.3, 333), (5.0, -3.3, 77), (1e-300, 3e-300, 9), (0.0, 1e9, 300)],
+)
+def test_sums_of_linspace_are_rounded_once(start: float, end: float, steps: int) -> None:
+    got = st.linspace(start, end, steps, dtype=st.float64).tolist()
+    step = Fraction((end - start) / (steps - 1))
+    half = steps // 2
+    expected = [float(Fraction(start) + step * i) for i in range(half)]
+    expected += [float(Fraction(end) - step * (steps - 1 - i)) for i in range(half, steps)]
+    assert got == expected
+
+
+def test_linspace_with_more_steps_than_its_dtype_counts() -> None:
+    got = st.linspace(0, 1, 200_001, dtype=st.float16)
+    assert got[[0, 100_000, 200_000]].tolist() == [0.0, 0.5, 1.0]
 
 
 def test_linspace_ends_exactly() -> None:
