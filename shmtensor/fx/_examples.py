@@ -147,6 +147,8 @@ class ExampleProxy(Proxy):
         return float(self._constant("float"))
 
     def __len__(self) -> int:
+        if not isinstance(self.value, shmtensor.Tensor):
+            return len(self.value)  # sizes and collections: how many there are is no data
         return len(self._constant("length"))
 
     def __contains__(self, item: Any) -> bool:

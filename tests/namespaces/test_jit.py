@@ -57,6 +57,18 @@ def test_values_that_the_package_takes_give_no_warning() -> None:
     assert T.equal(traced(loc, scale, value), f(loc, scale, value))
 
 
+def test_how_many_sizes_there_are_is_no_data() -> None:
+    def f(x: Any) -> Any:
+        _first, *rest = x.shape
+        assert len(x.shape) == len(tuple(x.shape)) == len(rest) + 1 == 2
+        return x.reshape(tuple(x.shape)[::-1]) * len(x.size())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = jit.trace(f, T.ones(2, 3))
+    assert traced(T.ones(4, 5)).shape == (5, 4)
+
+
 def test_programs_see_that_a_trace_runs() -> None:
     states = []
 
