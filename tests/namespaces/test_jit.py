@@ -430,6 +430,7 @@ class Checked(nn.Linear):
     def __init__(self) -> None:
         super().__init__(2, 1)
         self.child: nn.Module = nn.Identity()
+        self._kind = self._module = "own"
 
     def forward(self, input: T.Tensor, by: str = "assert") -> T.Tensor:
         T._assert(input.shape[-1] == 2, "two columns, please")

@@ -36,7 +36,7 @@ class ScriptModule(Module):
 class RecursiveScriptModule(ScriptModule):
     """What `script` makes of a module (Note [Faces of modules])."""
 
-    _kind: type[Module] = Module
+    _script_of: type[Module] = Module
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Don't tell the module's class: it made no subclass."""
@@ -44,24 +44,24 @@ class RecursiveScriptModule(ScriptModule):
     @property
     def original_name(self) -> str:
         """What the class of the module is called."""
-        return self._kind.__name__
+        return type(self)._script_of.__name__
 
     def extra_repr(self) -> str:
         """Name the class of the module."""
         return f"original_name={self.original_name}"
 
-    def _module(self) -> Module:
+    def _without_script(self) -> Module:
         """The module without its script."""
-        return _face(self._kind, self)
+        return _face(type(self)._script_of, self)
 
     def __copy__(self) -> Module:
-        return scripted(copy.copy(self._module()))
+        return scripted(copy.copy(self._without_script()))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
-        return scripted(copy.deepcopy(self._module(), memo))
+        return scripted(copy.deepcopy(self._without_script(), memo))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return scripted, (self._module(),)
+        return scripted, (self._without_script(),)
 
 
 def _face(kind: type[Module], module: Module) -> Module:
@@ -85,7 +85,7 @@ def scripted(module: Module) -> Module:
     def forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _trace.run("script", functools.partial(super(made, self).forward, *args, **kwargs))
 
-    names = {"_kind": kind, "__module__": kind.__module__, "forward": forward}
+    names = {"_script_of": kind, "__module__": kind.__module__, "forward": forward}
     bases = (RecursiveScriptModule, kind)
     made: type[Module] = types.new_class(
         "RecursiveScriptModule", bases, exec_body=lambda own: own.update(names)
