@@ -1,4 +1,4 @@
-"""Old-style constructors of sparse tensors, ``sparse_coo_tensor(size=)``, and sums in place."""
+"""Old-style constructors of sparse tensors, `resize_as_`, ``sparse_coo_tensor(size=)``, sums."""
 
 from __future__ import annotations
 
@@ -66,6 +66,28 @@ def test_size_alone_makes_a_tensor_without_entries() -> None:
         size = {} if not options else {"size": (2,)}
         with pytest.raises(TypeError, match="invalid combination"):
             st.sparse_coo_tensor(**options, **size)
+
+
+def test_a_new_tensor_takes_the_size_of_another() -> None:
+    vector = st.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,))
+    matrix = st.sparse_coo_tensor([[0, 2], [1, 1]], [1.0, 2.0], (3, 4))
+    rows = st.sparse_coo_tensor([[0, 2]], st.ones(2, 3), (3, 3))
+    for template in (vector, matrix, rows):
+        made = template.new()
+        assert made.resize_as_(template) is made
+        assert made.shape == template.shape and made._nnz() == 0
+        assert (made.sparse_dim(), made.dense_dim()) == (
+            template.sparse_dim(),
+            template.dense_dim(),
+        )
+    assert st.equal(matrix.clone().resize_as_(matrix).to_dense(), matrix.to_dense())
+    assert st.ones(2).resize_as_(matrix).shape == (3, 4)
+    with pytest.raises(RuntimeError, match="changing the number of sparse dimensions"):
+        vector.resize_as_(matrix)
+    with pytest.raises(RuntimeError, match="sparse tensor resize_as_ :Preserve"):
+        matrix.resize_as_(matrix, memory_format=st.preserve_format)
+    with pytest.raises(NotImplementedError, match="'aten::resize_' with arguments from"):
+        matrix.resize_as_(st.ones(2))
 
 
 def test_dense_times_sparse_in_place_stays_dense() -> None:

@@ -172,3 +172,14 @@ shmt_status shmt__resize_as_sparse_(shmt_tensor* self, shmt_tensor* the_template
   return shmt__sparse_resize_(self, shmt__tensor_sizes(the_template), the_template->sparse->sparse_dim,
                               the_template->sparse->dense_dim);
 }
+
+/* resize_as_ where one of the two is sparse, or both. */
+shmt_status shmt__sparse_resize_as(shmt_tensor* self, shmt_tensor* the_template, shmt_memory_format format) {
+  static const char* const names[] = {"Contiguous", "Preserve", "ChannelsLast", "ChannelsLast3d"};
+
+  if (!shmt__is_coo(self) || !shmt__is_coo(the_template))
+    return shmt_op_resize_(self, shmt__tensor_sizes(the_template), format);
+  SHMT_REQUIRE(format == SHMT_MEMORY_FORMAT_NONE, SHMT_E_RUNTIME,
+               "Unsupported memory format for sparse tensor resize_as_ :%s", names[format]);
+  return shmt__resize_as_sparse_(self, the_template);
+}
