@@ -256,6 +256,10 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, uin
   return SHMT_OK;
 }
 
+bool shmt__arena_has_pages(const shmt__arena* a, uint32_t block, uint64_t nbytes) {
+  return atomic_load_explicit(&a->map->blocks[block].warm, memory_order_relaxed) >= nbytes;
+}
+
 shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offset,
                              const void* bytes, uint64_t nbytes) {
   shmt__block* b = &a->map->blocks[block];

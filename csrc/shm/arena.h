@@ -82,6 +82,8 @@ void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_n
  * be missing until shmt__arena_fill or shmt__arena_extend. Errors: SHMT_E_NOMEM, and what the slab source says. */
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint64_t n_paged, uint32_t* out_block,
                               uint64_t* out_generation);
+/* Have the first bytes of a block pages already? As the block says, which any member could have written. */
+bool shmt__arena_has_pages(const shmt__arena* a, uint32_t block, uint64_t nbytes);
 /* Write the first bytes of a block, and give it the pages that are missing there. offset: where the block begins. Needs
  * no lock. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offset,

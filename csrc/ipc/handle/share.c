@@ -64,10 +64,25 @@ typedef struct wanted {
   uint64_t n_paged; /* so many bytes get pages now; 0: none, all are filled next */
 } wanted;
 
+/* A block that is filled next. Whether the program has closed the arena's descriptor is asked only where pages are
+ * missing: it is a system call, and most blocks were used before. *out is NULL if it must have pages now. */
+static shmt_status create_to_fill(shmt__session* s, uint64_t nbytes, shmt__held_block** out) {
+  SHMT_TRY(shmt__arena_block_create(s, nbytes, 0, out));
+  if (shmt__arena_has_pages(&s->arena, (*out)->block, nbytes) || shmt__descriptor_number(&s->arena_file) >= 0)
+    return SHMT_OK;
+  shmt__session_drop_held_block(*out);
+  *out = NULL;
+  return SHMT_OK;
+}
+
 /* Old kernels need the arena's descriptor to give a block pages. If the program has closed it, get another. */
 static shmt_status create_in_arena(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt__held_block** out) {
   int fd = -1;
-  if (n_paged == 0 && shmt__descriptor_number(&s->arena_file) < 0) n_paged = nbytes;
+  if (n_paged == 0) {
+    SHMT_TRY(create_to_fill(s, nbytes, out));
+    if (*out != NULL) return SHMT_OK;
+    n_paged = nbytes;
+  }
   shmt_status status = shmt__arena_block_create(s, nbytes, n_paged, out);
   if (status != SHMT_E_OS || shmt__descriptor_number(&s->arena_file) >= 0) return status;
   SHMT_TRY(shmt__session_arena_number(s, &fd));
