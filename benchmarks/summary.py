@@ -61,7 +61,7 @@ page, the plots and `results.json`, which has all figures in nanoseconds. Instal
 Looking for a single operator? [operators.md](operators.md) has them one by one (`report.py` writes
 it). Other programs print their tables: `bench_dtypes.py` (every operator in every dtype),
 `bench_shapes.py` (narrow, flat and deep shapes), `bench_peak.py` (the most memory that a call
-takes).
+takes), `bench_steps.py` (the parts of a Hogwild step).
 """
 
 
