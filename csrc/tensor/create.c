@@ -296,8 +296,9 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
 #if SHMT_DEBUG >= 2
   uint64_t nbytes = UINT64_MAX;
   SHMT_TRY(shmt__storage_bytes_for(sizes, strides, offset, shmt__dtype_size[dtype], &nbytes));
-  /* What indices there are is not looked at on Meta, so that something may be taken of nothing. */
-  SHMT_ASSERT_FULL(nbytes <= src->storage->nbytes || src->device == SHMT_META ||
+  /* What indices there are is not looked at on Meta, so that something may be taken of nothing. An example of an empty
+   * batch is geometry alone: tensor/batched.c gives it another storage at once. */
+  SHMT_ASSERT_FULL(nbytes <= src->storage->nbytes || src->device == SHMT_META || src->numel == 0 ||
                    !shmt__tensor_has_memory(src)); /* its storage has no bytes */
 #endif
   SHMT_TRY(take_header(sizes.len, dtype, src->device, &t));
