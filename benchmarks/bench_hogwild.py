@@ -66,16 +66,21 @@ MODELS: dict[str, tuple[Callable[[Any], Any], int]] = {
 }
 
 
-def _work(library: str, name: str, shared: Any, seed: int, orders: Any, answers: Any) -> None:
-    """Do as many steps as each message says; the function of a worker."""
-    lib = importlib.import_module(library)
+def prepare(lib: Any, name: str, shared: Any, seed: int) -> tuple[Any, Any, Any, Any]:
+    """What a worker trains: the shared model, a batch, its labels, and the optimizer."""
     lib.set_num_threads(1)
     lib.manual_seed(seed)
     make, batch = MODELS[name]
     net = make(lib)
     net.load_state_dict(shared, assign=True)
     x, y = lib.randn(batch, 64), lib.randint(0, 10, (batch,))
-    optimiser = lib.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+    return net, x, y, lib.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+
+
+def _work(library: str, name: str, shared: Any, seed: int, orders: Any, answers: Any) -> None:
+    """Do as many steps as each message says; the function of a worker."""
+    lib = importlib.import_module(library)
+    net, x, y, optimiser = prepare(lib, name, shared, seed)
     for n_steps in iter(orders.recv, None):
         for _ in range(n_steps):
             optimiser.zero_grad()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from bench_hogwild import MODELS
+from bench_hogwild import MODELS, prepare
 
 import shmtensor
 import shmtensor.multiprocessing as mp
@@ -113,13 +113,7 @@ def products(name: str, samples: int) -> tuple[int, float]:
 
 def _work(name: str, shared: Any, seed: int, orders: Any, answers: Any) -> None:
     """Do as many steps as each message says, and answer with the time of the parts of one."""
-    shmtensor.set_num_threads(1)
-    shmtensor.manual_seed(seed)
-    make, batch = MODELS[name]
-    net = make(shmtensor)
-    net.load_state_dict(shared, assign=True)
-    x, y = shmtensor.randn(batch, 64), shmtensor.randint(0, 10, (batch,))
-    optimizer = shmtensor.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+    net, x, y, optimizer = prepare(shmtensor, name, shared, seed)
     clock = time.perf_counter_ns
     for n_steps in iter(orders.recv, None):
         forward = backward = changed = 0

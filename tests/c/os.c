@@ -92,7 +92,7 @@ static bool hurries_to_receive(int most, int limit) {
   CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = (rlim_t)limit;
   CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
-  shmt__os_sleep_ms(200); /* the limit is not read each time */
+  while (shmt__os_recent_descriptor_limit() != limit) shmt__os_sleep_ms(1); /* it is not read each time */
   const bool hurries = shmt__closers_hurry_to_receive(most);
   if (hurries) shmt__closers_hurry(false);
   return hurries;
