@@ -23,6 +23,7 @@ __all__ = [
     "process_state",
     "python_path",
     "runs",
+    "sleep_until_a_signal",
     "sleeps",
     "until",
 ]
@@ -72,6 +73,16 @@ def sleeps(thread: threading.Thread) -> None:
     """Return when the thread sleeps in a wait."""
     until(lambda: process_state(thread.native_id or 0) == "S")
     time.sleep(0.1)  # it may have slept for the interpreter's lock
+
+
+def sleep_until_a_signal() -> None:
+    """Sleep until a signal's handler raises.
+
+    In short pieces: of a signal that comes after Python last looked for one, and before the call
+    that blocks, a handler hears only when that call ends by itself.
+    """
+    while True:
+        time.sleep(0.1)
 
 
 def runs(pid: int) -> bool:

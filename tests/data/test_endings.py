@@ -20,6 +20,7 @@ METHODS = ["fork", "spawn", "forkserver"]
 _PROGRAM = """
 import os, sys, time
 import loader_datasets as sets
+import waiting
 from shmtensor.utils.data import DataLoader
 from shmtensor.utils.data._utils.worker_loop import ENDS_WITH_PARENT
 
@@ -45,7 +46,7 @@ if "leave" in more:
 if "raise" in more:
     raise LookupError("the program failed")
 if "sleep" in more:
-    time.sleep(1000)
+    waiting.sleep_until_a_signal()
 for batch in iterator:
     pass
 """

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import waiting
+
 import shmtensor.multiprocessing as mp
 
 
@@ -83,7 +85,7 @@ def raise_or_ignore(index: int, ready: Any) -> None:
 
 def announce_and_sleep(index: int) -> None:
     print(os.getpid(), flush=True)
-    time.sleep(1000)
+    waiting.sleep_until_a_signal()
 
 
 def end_with_parent_and_sleep() -> None:
