@@ -9,21 +9,15 @@
 #ifndef SHMT_KERNELS_LOOPS_H
 #define SHMT_KERNELS_LOOPS_H
 
+#include "kernels/half_loops.h"
 #include "kernels/template.h"
 
 /* --- half-precision types ------------------------------------------------------------------ */
 
-/* Loops of half-precision types (float16, bfloat16, complex32) run the loop of their compute type ("full" loop) over
- * widened blocks: kernels/half_loops.tmpl.h. They store T, its real type, or what the full loop stores (bool). */
-typedef enum shmt__stored { SHMT_STORED_HALF, SHMT_STORED_REAL, SHMT_STORED_AS_IS } shmt__stored;
 #define SHMT_STORED(TO)          \
   _Generic((TO*)0,               \
       T*: SHMT_STORED_HALF,      \
       default: _Generic((TO*)0, SHMT_REAL*: SHMT_STORED_REAL, default: SHMT_STORED_AS_IS))
-
-/* Runs `full`, a loop of one output and n_inputs (at most 3) inputs, on operands of the half-precision dtype `half`. */
-void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_inputs, char* const* data,
-                   const int64_t* strides, int64_t n, const void* ctx);
 
 #define SHMT_WIDENED(NAME, TO, N_INPUTS) SHMT_WIDENED_BY(NAME, NAME, TO, N_INPUTS)
 /* As SHMT_WIDENED with another full loop than that of the same name, for example a less exact one. */

@@ -25,11 +25,11 @@ shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* ro
   static const shmt__pointwise cut = {"div_trunc", SHMT_LOOP_div_trunc, SHMT_PROMOTE_ARITHMETIC,
                                       SHMT_DTYPE_NONE, false};
 
-  if (!rounding_mode) return shmt__pointwise_binary(&exact, self, other, out);
+  if (!rounding_mode) return shmt__pointwise_scaling(&exact, self, other, out);
   if (shmt__text_is(rounding_mode, "floor"))
-    return shmt__pointwise_binary_division(&floored, self, other, out);
+    return shmt__pointwise_rounded_division(&floored, self, other, out);
   if (shmt__text_is(rounding_mode, "trunc"))
-    return shmt__pointwise_binary_division(&cut, self, other, out);
+    return shmt__pointwise_rounded_division(&cut, self, other, out);
   SHMT_FAIL(SHMT_E_RUNTIME,
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
             rounding_mode);

@@ -5,6 +5,7 @@
 #include "base/scalar.h"
 #include "generated/loops.h"
 #include "iter/short_rows.h"
+#include "kernels/half_loops.h"
 #include "ops/check.h"
 
 shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shmt__loop* out) {
@@ -102,6 +103,60 @@ shmt_status shmt__pointwise_binary(const shmt__pointwise* p, shmt_tensor* self, 
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, NULL, out);
 }
 
+/* --- a half-precision tensor and a number ------------------------------------------------ */
+
+/* The number stays as exact as the arithmetic: rounded to bfloat16, 0.001 is 0.00099945. */
+typedef struct by_number {
+  shmt_dtype half;
+  shmt__loop full; /* of two operands, in the compute type */
+  float number;    /* the second one */
+} by_number;
+
+static void full_by_number(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const by_number* by = ctx;
+  float number = by->number;
+
+  by->full((char* const[]){data[0], data[1], (char*)&number}, (const int64_t[]){strides[0], strides[1], 0}, n, NULL);
+}
+
+static void half_by_number(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const by_number* by = ctx;
+
+  shmt__widened(by->half, full_by_number, SHMT_STORED_HALF, 1, data, strides, n, by);
+}
+
+/* Is the result of the dtype of the tensor self, and would `other`, a number, be rounded to it? */
+static bool is_half_and_number(const shmt_tensor* self, const shmt_tensor* other) {
+  return shmt__is_half(self->dtype) && other->n_dims == 0 && other->dtype != self->dtype &&
+         shmt__dtype_category(other->dtype) <= 2 && other->device == SHMT_CPU && self->device == SHMT_CPU &&
+         !(self->flags & SHMT_TENSOR_WRAPPED_NUMBER) &&
+         (self->n_dims > 0 || (other->flags & SHMT_TENSOR_WRAPPED_NUMBER) || shmt__dtype_category(other->dtype) < 2);
+}
+
+static shmt_status run_by_number(const shmt__pointwise* p, shmt_tensor* self, const shmt_tensor* other,
+                                 shmt_tensor** out) {
+  by_number by = {.half = self->dtype};
+  shmt_iter it;
+
+  SHMT_TRY(shmt__pointwise_loop(p, SHMT_FLOAT32, &by.full));
+  by.number = (float)shmt__scalar_to_double(shmt__scalar_load(shmt__tensor_data(other), other->dtype));
+  shmt__iter_init(&it, p->name);
+  shmt__iter_output(&it, out, p->result);
+  shmt__iter_input(&it, self);
+  it.promote = p->promote;
+  it.exact_out = p->exact_out;
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, shmt__iter_run(&it, half_by_number, &by));
+}
+
+shmt_status shmt__pointwise_scaling(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                    shmt_tensor** out) {
+  if (SHMT_UNLIKELY(is_half_and_number(self, other))) return run_by_number(p, self, other, out);
+  return shmt__pointwise_binary(p, self, other, out);
+}
+
+/* --- alpha ------------------------------------------------------------------------------- */
+
 /* alpha must not be of a higher category than the result: an integer result has no use for a fraction. */
 static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self,
                                const shmt_tensor* other, shmt_scalar alpha) {
@@ -150,6 +205,12 @@ shmt_status shmt__pointwise_binary_division(const shmt__pointwise* p, shmt_tenso
   SHMT_TRY(shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &divided_by_zero, out));
   SHMT_REQUIRE(!divided_by_zero, SHMT_E_RUNTIME, "ZeroDivisionError");
   return SHMT_OK;
+}
+
+shmt_status shmt__pointwise_rounded_division(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                             shmt_tensor** out) {
+  if (SHMT_UNLIKELY(is_half_and_number(self, other))) return run_by_number(p, self, other, out);
+  return shmt__pointwise_binary_division(p, self, other, out);
 }
 
 shmt_status shmt__pointwise_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,

@@ -34,6 +34,10 @@ shmt_status shmt__pointwise_unary_3(const shmt__pointwise* p, shmt_tensor* self,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out);
 shmt_status shmt__pointwise_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                 shmt_tensor** out);
+/* mul and div. A number, Python's or a 0-d tensor, beside a tensor of float16 or bfloat16 is taken as a float32 and not
+ * rounded to the tensor's dtype. */
+shmt_status shmt__pointwise_scaling(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                    shmt_tensor** out);
 /* The loop's ctx is the scalar alpha, const shmt_scalar*. */
 shmt_status shmt__pointwise_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
                                       shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out);
@@ -44,6 +48,9 @@ shmt_status shmt__pointwise_sub(const shmt__pointwise* p, shmt_tensor* self, shm
  * Errors: SHMT_E_RUNTIME "ZeroDivisionError". */
 shmt_status shmt__pointwise_binary_division(const shmt__pointwise* p, shmt_tensor* self,
                                          shmt_tensor* other, shmt_tensor** out);
+/* As binary_division, with numbers as in shmt__pointwise_scaling. */
+shmt_status shmt__pointwise_rounded_division(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                             shmt_tensor** out);
 /* heaviside. Refuses complex numbers and tensors of different dtypes. */
 shmt_status shmt__pointwise_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
                                    shmt_tensor** out);

@@ -1,4 +1,5 @@
 /* ops/reduce/statistics.c -- cov, nanmean, renorm; what quantile checks. */
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -201,8 +202,14 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   for (int d = 0; d < self->n_dims; d++)
     if (d != dim) others[n++] = d;
-  SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true, SHMT_DTYPE_NONE, &norm));
+  const bool is_half = shmt__is_half(self->dtype);
+  SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true,
+                                      is_half ? SHMT_FLOAT32 : SHMT_DTYPE_NONE, &norm));
   SHMT_TRY(shmt_op__renorm_scale(norm, maxnorm, &scale));
+  if (is_half) {
+    SHMT_AUTO(shmt_tensor) exact = SHMT_TAKE(scale);
+    SHMT_TRY(shmt_op_to_dtype(exact, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &scale));
+  }
   const shmt_keyset keys = shmt__tensor_keys(self);
   if ((keys & SHMT_KEYBIT_ForwardAD) || (shmt__grad_enabled() && (keys & SHMT_KEYBIT_Autograd))) {
     SHMT_TRY(shmt_op_mul_Tensor(self, scale, &scaled));

@@ -139,7 +139,11 @@ static inline __attribute__((always_inline)) PyObject* unary(PyObject* x, operat
 
 BINARY(add, "add", "add", shmt_op_add_Tensor(a, b, ONE, out))
 BINARY(subtract, "sub", "__rsub__", shmt_op_sub_Tensor(a, b, ONE, out))
-BINARY(multiply, "mul", "mul", shmt_op_mul_Tensor(a, b, out))
+/* A number goes second: only there is it not rounded to a half-precision dtype. */
+static inline shmt_status multiply(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) {
+  return a->flags & SHMT_TENSOR_WRAPPED_NUMBER ? shmt_op_mul_Tensor(b, a, out) : shmt_op_mul_Tensor(a, b, out);
+}
+BINARY(multiply, "mul", "mul", multiply(a, b, out))
 BINARY(true_divide, "div", "__rdiv__", shmt_op_div_Tensor(a, b, out))
 BINARY(floor_divide, "__floordiv__", "__rfloordiv__", shmt_op_floor_divide(a, b, out))
 BINARY(remainder, "remainder", "__rmod__", shmt_op_remainder_Tensor(a, b, out))
