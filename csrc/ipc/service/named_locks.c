@@ -58,22 +58,21 @@ static shmt_status fail_other(const shmt__session* s, const shmt__opened_lock* o
 }
 
 /* Find the lock, if `is_its` says yes, and keep the sessions' lock: until the caller gives that up, this process stays
- * the client that it is, and so has or gives back each slot under the right number. The lock that was found is valid as
- * long as *out_pin is. */
-static shmt_status find_and_lock(shmt_service* v, const shmt__opened_lock* o,
-                                 bool (*is_its)(const shmt__session* s, const shmt__opened_lock* o),
-                                 shmt__pinned_session** out_pin, shmt__named_lock** out) {
+ * the client that it is, and so has or gives back each slot under the right number. Returns the pinned session, as long
+ * as which the lock *out is valid; NULL: *out_failure says why. */
+static shmt__session* find_and_lock(shmt_service* v, const shmt__opened_lock* o,
+                                    bool (*is_its)(const shmt__session* s, const shmt__opened_lock* o),
+                                    shmt__named_lock** out, shmt_status* out_failure) {
   shmt__sessions_lock();
   shmt__session* s = shmt__session_lookup(v->key.id, o->incarnation);
   if (s == NULL || !is_its(s, o)) {
-    const shmt_status status = fail_other(s, o);
+    *out_failure = fail_other(s, o);
     shmt__sessions_unlock();
-    return status;
+    return NULL;
   }
   shmt__session_pin(s);
-  *out_pin = s;
   *out = &s->map.named_locks[o->index];
-  return SHMT_OK;
+  return s;
 }
 
 shmt_status shmt__named_lock_refresh(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
@@ -124,9 +123,10 @@ static shmt_status acquire_again(shmt__session* s, const shmt__opened_lock* o, s
 
 shmt_status shmt__named_lock_acquire(shmt_service* v, const shmt__opened_lock* o, int timeout_ms,
                                      uint32_t* out_slot) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_opener, &s, &failure);
+  if (pin == NULL) return failure;
   const bool got = try_acquire(s, n_slots_of(s), pin->client, out_slot);
   shmt__sessions_unlock();
   if (SHMT_LIKELY(got)) return SHMT_OK;
@@ -148,9 +148,10 @@ static void wake_waiters(shmt__named_lock* s, unsigned n) {
 }
 
 shmt_status shmt__named_lock_release(shmt_service* v, const shmt__opened_lock* o, uint32_t slot) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_and_lock(v, o, is_holder, &pin, &s));
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_holder, &s, &failure);
+  if (pin == NULL) return failure;
   uint64_t mine = pin->client;
   /* seq_cst: see try_acquire. release: what we did is seen by the next owner. */
   bool done = slot < n_slots_of(s) &&
@@ -165,9 +166,10 @@ shmt_status shmt__named_lock_release(shmt_service* v, const shmt__opened_lock* o
 }
 
 shmt_status shmt__named_lock_value(shmt_service* v, const shmt__opened_lock* o, uint32_t* out) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_opener, &s, &failure);
+  if (pin == NULL) return failure;
   shmt__sessions_unlock();
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
@@ -208,9 +210,10 @@ static void leave_place(shmt__named_lock* s, uint32_t client, uint32_t slot) {
 
 shmt_status shmt__barrier_arrive(shmt_service* v, const shmt__opened_lock* o, uint32_t* out_slot, uint32_t* out_phase,
                                  bool* out_last) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_and_lock(v, o, is_opener, &pin, &s));
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_opener, &s, &failure);
+  if (pin == NULL) return failure;
   /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes
    * that are still leaving the last phase; then the caller tries again. */
   if (!try_acquire(s, n_parties_of(s), pin->client, out_slot)) {
@@ -233,9 +236,10 @@ shmt_status shmt__barrier_arrive(shmt_service* v, const shmt__opened_lock* o, ui
 
 shmt_status shmt__barrier_wait(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase,
                                int timeout_ms) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_and_lock(v, o, is_holder, &pin, &s));
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_holder, &s, &failure);
+  if (pin == NULL) return failure;
   shmt__sessions_unlock();
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
@@ -255,9 +259,10 @@ shmt_status shmt__barrier_wait(shmt_service* v, const shmt__opened_lock* o, uint
 }
 
 bool shmt__barrier_withdraw(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase) {
-  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  if (find_and_lock(v, o, is_holder, &pin, &s) != SHMT_OK) return true;
+  shmt_status failure;
+  SHMT_AUTO(shmt__pinned_session) pin = find_and_lock(v, o, is_holder, &s, &failure);
+  if (pin == NULL) return true;
   if (slot >= n_parties_of(s)) {
     shmt__sessions_unlock();
     return true;
