@@ -51,7 +51,7 @@ $(STAMP)/install: pyproject.toml setup.py build_ffi.py $(STAMP)/backend | $(STAM
 	@echo "the first compilation takes a few minutes"
 	@$(BIN)/python build_ffi.py --this-machine
 	@echo "installing what the examples need"
-	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples]"
+	@$(BIN)/python -m pip install -q --no-compile --no-build-isolation -e ".[examples]"
 	@touch $@
 
 $(STAMP)/test-extra: pyproject.toml $(STAMP)/install | $(STAMP)

@@ -6,7 +6,15 @@ All operators with the same C signature share these, so a run has some hundred o
 from __future__ import annotations
 
 from codegen.emit.emitter import Emitter
-from codegen.spec.c_types import c_type, kernel_type, result_type, signature
+from codegen.spec.c_types import (
+    CType,
+    argument_letters,
+    by_letter,
+    c_type,
+    kernel_type,
+    result_type,
+    signature,
+)
 from codegen.spec.model import Model
 from codegen.spec.schema import Schema
 
@@ -104,23 +112,58 @@ def _invoke(name: str, schema: Schema) -> str:
     )
 
 
+def _box_one(kind: CType) -> str:
+    """The case of the letter of *kind* in ``box_arguments``."""
+    promoted = "int" if kind.name == "bool" else kind.name
+    boxed = f"(shmt_value){{.v.{kind.member} = {kind.box % 'a'}, .tag = SHMT_VALUE_{kind.tag}}}"
+    condition = f"if (!({kind.is_none % 'a'})) " if kind.is_none else ""
+    return (
+        f"      case '{kind.letter}': {{\n"
+        f"        {kind.name} a = va_arg(values, {promoted});\n"
+        f"        {condition}*args = {boxed};\n"
+        "        break;\n"
+        "      }\n"
+    )
+
+
+def _shared() -> str:
+    """What the functions of all signatures call."""
+    cases = "".join(_box_one(kind) for kind in by_letter().values())
+    return (
+        "/* Makes args of values whose types `letters` names, as in generated/signatures.h. */\n"
+        "static void box_arguments(shmt_value* args, const char* letters, ...) {\n"
+        "  va_list values;\n"
+        "  va_start(values, letters);\n"
+        "  for (; *letters; letters++, args++) {\n"
+        "    *args = (shmt_value){{0}, SHMT_VALUE_NONE};\n"
+        "    switch (*letters) {\n"
+        f"{cases}"
+        "    }\n"
+        "  }\n"
+        "  va_end(values);\n"
+        "}\n\n"
+        "/* Of a failed call no result is left. */\n"
+        "static shmt_status call_boxed(const shmt__kernel* k, const shmt_operator* op, "
+        "shmt_keyset ks, const shmt_value* args,\n"
+        "    shmt_value* results, int n_results) {\n"
+        "  for (int i = 0; i < n_results; i++) results[i] = (shmt_value){{0}, SHMT_VALUE_NONE};\n"
+        "  const shmt_status status = k->boxed(k->ctx, op, ks, args, results);\n"
+        "  if (SHMT_UNLIKELY(status != SHMT_OK)) shmt__results_drop(results, n_results);\n"
+        "  return status;\n"
+        "}\n"
+    )
+
+
 def _boxed_arguments(schema: Schema) -> str:
     """Statements that make the array ``args`` of a0, a1, ..."""
-    n_args = max(len(schema.arguments), 1)
-    body = f"  shmt_value args[{n_args}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
-    for i, argument in enumerate(schema.arguments):
-        kind = c_type(argument.type)
-        value = f"{{.v.{kind.member} = {kind.box % f'a{i}'}, .tag = SHMT_VALUE_{kind.tag}}}"
-        if kind.is_none:
-            body += f"  if (!({kind.is_none % f'a{i}'})) args[{i}] = (shmt_value){value};\n"
-        else:
-            body += f"  args[{i}] = (shmt_value){value};\n"
-    return body
+    values = [f'"{argument_letters(schema)}"', *(f"a{i}" for i in range(len(schema.arguments)))]
+    return (
+        f"  shmt_value args[{max(len(schema.arguments), 1)}];\n"
+        f"  box_arguments({', '.join(['args', *values])});\n"
+    )
 
 
 def _box(name: str, schema: Schema) -> str:
-    body = _boxed_arguments(schema)
-    n_returns = max(len(schema.returns), 1)
     after = ""
     for i, result in enumerate(schema.returns):
         kind = c_type(result.type)
@@ -136,15 +179,13 @@ def _box(name: str, schema: Schema) -> str:
             if kind.none:
                 value = f"results[{i}].tag == SHMT_VALUE_NONE ? {kind.none} : {value}"
             after += f"  *r{i} = {value};\n"
+    n = len(schema.returns)
     return (
         f"{_box_head(name, schema)} {{\n"
-        f"{body}"
-        f"  shmt_value results[{n_returns}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
-        "  shmt_status status = k->boxed(k->ctx, op, ks, args, results);\n"
-        "  if (SHMT_UNLIKELY(status != SHMT_OK)) {\n"
-        f"    shmt__results_drop(results, {len(schema.returns)});\n"
-        "    return status;\n"
-        "  }\n"
+        f"{_boxed_arguments(schema)}"
+        f"  shmt_value results[{max(n, 1)}];\n"
+        f"  const shmt_status status = call_boxed(k, op, ks, args, results, {n});\n"
+        "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
         f"{after}"
         "  return SHMT_OK;\n}\n"
     )
@@ -235,7 +276,10 @@ def emit_adapters(emitter: Emitter, model: Model) -> None:
     )
     header += "".join(f"\n{signature_text(name, schema)}" for name, schema in found.items())
     emitter.c_file("signatures.h", "typed calls of kernels, one set per C signature.", SPEC, header)
-    source = '#include "dispatch/trace.h"\n#include "generated/signatures.h"\n'
+    source = (
+        '#include "dispatch/trace.h"\n#include "generated/signatures.h"\n\n#include <stdarg.h>\n\n'
+    )
+    source += _shared()
     for name, schema in found.items():
         source += f"\n{_box(name, schema)}\n{_unbox(name, schema)}\n{_traced(name, schema)}"
     emitter.c_file("adapters.c", "boxed and unboxed calls, one set per C signature.", SPEC, source)

@@ -102,6 +102,17 @@ def c_type(kind: Type) -> CType:
     return _PLAIN[kind.base]
 
 
+def by_letter() -> dict[str, CType]:
+    """A C type for each letter; those that share one are passed and boxed alike."""
+    tables = (_PLAIN, _OPTIONAL, _LISTS)
+    return {kind.letter: kind for table in tables for kind in table.values()}
+
+
+def argument_letters(schema: Schema) -> str:
+    """A letter for each argument."""
+    return "".join(c_type(argument.type).letter for argument in schema.arguments)
+
+
 def result_type(kind: Type) -> str:
     """The C type a result pointer points to."""
     return "shmt_tensor_vec" if kind.is_tensor_list else c_type(kind).name
@@ -148,7 +159,7 @@ def signature(schema: Schema) -> str:
     Letters of the arguments, ``_``, then per return the letter of a new value or the number of
     the argument it is.
     """
-    letters = "".join(c_type(a.type).letter for a in schema.arguments)
+    letters = argument_letters(schema)
     returns = ""
     for i, value in enumerate(schema.returns):
         index = schema.returned_argument(i)
