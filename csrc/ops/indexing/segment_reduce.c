@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* torch's name, scatter_reduce's, and the value of an empty segment. */
+/* A name, scatter_reduce's, and the value of an empty segment. Maxima and minima have two names, as in torch. */
 typedef struct reduction {
   const char *name, *scatter;
   double empty;
@@ -21,7 +21,9 @@ static const reduction* find_reduction(const char* name) {
   static const reduction known[] = {{"sum", "sum", 0},
                                     {"mean", "sum", 0},
                                     {"max", "amax", -INFINITY},
+                                    {"amax", "amax", -INFINITY},
                                     {"min", "amin", INFINITY},
+                                    {"amin", "amin", INFINITY},
                                     {"prod", "prod", 1}};
   for (int i = 0; i < (int)(sizeof known / sizeof *known); i++)
     if (strcmp(known[i].name, name) == 0) return &known[i];
@@ -102,7 +104,8 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
   SHMT_AUTO(shmt_tensor) dense = NULL;
   int64_t n_rows = 1, inner = 1, sizes[SHMT_MAX_DIMS];
 
-  SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME, "Unsupported reduction given: %s", reduce);
+  SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME, "reduce argument must be either sum, prod, mean, amax or amin, got %s",
+               reduce);
   SHMT_REQUIRE(!indices, SHMT_E_RUNTIME,
                "segment_reduce(): indices based reduction is not supported yet.");
   SHMT_REFUSE_DTYPE(!shmt__is_floating(data->dtype), data->dtype, "_segment_reduce_cpu");

@@ -102,13 +102,21 @@ def test_scatter_reduce_refuses() -> None:
         st.scatter_reduce(x.bool(), 0, index, x.bool(), "mean")
 
 
-SEGMENTS = [("sum", 0.0), ("mean", math.nan), ("max", -math.inf), ("min", math.inf), ("prod", 1.0)]
+SEGMENTS = [
+    ("sum", 0.0),
+    ("mean", math.nan),
+    ("max", -math.inf),
+    ("amax", -math.inf),
+    ("min", math.inf),
+    ("amin", math.inf),
+    ("prod", 1.0),
+]
 
 
 @pytest.mark.parametrize(("how", "empty"), SEGMENTS)
 def test_segment_reduce(how: str, empty: float) -> None:
     x = st.tensor([1.0, 2.0, 3.0, 4.0, 6.0], dtype=st.float64)
-    function: Any = {"sum": sum, "max": max, "min": min, "prod": math.prod}.get(how)
+    function: Any = {"sum": sum, "max": max, "min": min, "prod": math.prod}.get(how.lstrip("a"))
     function = function or (lambda v: sum(v) / len(v))
     got = st.segment_reduce(x, how, lengths=st.tensor([2, 0, 3])).tolist()
     assert got[0::2] == [function([1.0, 2.0]), function([3.0, 4.0, 6.0])]
@@ -132,6 +140,8 @@ def test_segment_reduce(how: str, empty: float) -> None:
 
 def test_segment_reduce_refuses() -> None:
     x = st.arange(4.0)
+    with pytest.raises(RuntimeError, match="sum, prod, mean, amax or amin, got median"):
+        st.segment_reduce(x, "median", lengths=st.tensor([4]))
     with pytest.raises(RuntimeError, match="Either lengths or offsets"):
         st.segment_reduce(x, "sum")
     with pytest.raises(RuntimeError, match="sum to"):
