@@ -138,7 +138,8 @@ static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
   const int n = big->n_dims;
   int64_t strides[2];
 
-  return n == 3 && big->sizes[n - 1] == small->sizes[0] && big->sizes[n - 2] * big->sizes[n - 1] >= WORTH_ALONE &&
+  return n == 3 && !small->sparse && big->sizes[n - 1] == small->sizes[0] &&
+         big->sizes[n - 2] * big->sizes[n - 1] >= WORTH_ALONE &&
          !(shmt__tensor_keys(small) & SHMT_KEYBIT_Autograd) &&
          !shmt__view_strides(big, SHMT_INTS(big->sizes[0] * big->sizes[1], big->sizes[2]), strides);
 }

@@ -121,6 +121,9 @@ shmt_status shmt__sparse_matmul(shmt_tensor* self, shmt_tensor* other, shmt_tens
   if (self->n_dims == 2 && other->n_dims == 2) return shmt_op_mm(self, other, out);
   if (self->n_dims == 2 && other->n_dims == 1 && self->sparse) return shmt_op_mv(self, other, out);
   if (self->n_dims == 3 && other->n_dims == 3) return shmt_op_bmm(self, other, out);
+  /* A row, or rows that can be folded into a matrix. */
+  if (other->n_dims == 2 && (self->n_dims == 1 || (self->n_dims > 2 && !self->sparse)))
+    return shmt__matmul(self, other, out);
   SHMT_FAIL(SHMT_E_RUNTIME, "matmul: tensors of %d and %d dimensions with layouts %s and %s cannot be multiplied",
             (int)self->n_dims, (int)other->n_dims, shmt__layout_name(shmt__tensor_layout(self)),
             shmt__layout_name(shmt__tensor_layout(other)));

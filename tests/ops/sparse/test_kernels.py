@@ -173,6 +173,36 @@ def test_operands_in_any_order_of_memory() -> None:
         )
 
 
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_linear_takes_sparse_tensors(layout: str) -> None:
+    rng = np.random.default_rng(3)
+    x, w, b = (st.from_numpy(rng.normal(size=size)) for size in ((3, 4), (5, 4), (5,)))
+    x[x < 0] = w[w < 0] = 0
+    rows = st.from_numpy(rng.normal(size=(2, 300, 4)))
+    linear = st.nn.functional.linear
+    for bias in (None, b):
+        want = linear(x, w, bias)
+        st.testing.assert_close(linear(getattr(x, layout)(), w, bias), want)
+        sparse = getattr(w, layout)()
+        st.testing.assert_close(linear(x, sparse, bias), want)
+        st.testing.assert_close(linear(x[0], sparse, bias), want[0])
+        st.testing.assert_close(linear(rows, sparse, bias), linear(rows, w, bias))
+        st.testing.assert_close(
+            linear(rows.transpose(0, 1), sparse, bias), linear(rows.transpose(0, 1), w, bias)
+        )
+    st.testing.assert_close(x[0] @ sparse.t(), x[0] @ w.t())
+    st.testing.assert_close(rows @ sparse.t(), rows @ w.t())
+
+
+def test_gradients_of_linear_reach_sparse_and_dense_arguments() -> None:
+    layer = st.nn.Linear(4, 5)
+    x = st.eye(4).to_sparse().requires_grad_()
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[1.0] * 4] * 5
+    assert layer.bias.grad is not None and layer.bias.grad.tolist() == [4.0] * 5
+    assert x.grad is not None and x.grad._nnz() == 4
+
+
 def test_batches_of_matrices() -> None:
     rng = np.random.default_rng(5)
     s = _random(rng, (3, 4, 5), 40, "float64")
