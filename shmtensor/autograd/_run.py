@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from shmtensor import _C
@@ -20,7 +20,22 @@ def _is_edge(value: Any) -> bool:
 
 
 def _tuple(value: _Tensors) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, _C._TensorBase) or _is_edge(value) else tuple(value)
+    # An object that answers calls stands for one tensor, even if it can be iterated.
+    alone = isinstance(value, _C._TensorBase) or hasattr(type(value), "__torch_function__")
+    return (value,) if alone or _is_edge(value) else tuple(value)
+
+
+def _inputs_tuple(name: str, inputs: _Tensors) -> tuple[Any, ...]:
+    """The tensors of *inputs*, which may be a dict."""
+    if type(inputs) is dict:
+        return tuple(inputs.values())
+    is_one = hasattr(type(inputs), "__torch_function__")
+    if isinstance(inputs, Mapping) and not is_one:
+        raise TypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other "
+            "Mapping types are not supported."
+        )
+    return _tuple(inputs)
 
 
 def _hand_backward_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
@@ -29,8 +44,9 @@ def _hand_backward_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, 
     old_name = named.pop("grad_variables")
     if named["grad_tensors"] is None:
         named["grad_tensors"] = old_name
-    inputs = named["inputs"] = () if named["inputs"] is None else _tuple(named["inputs"])
-    return (*roots, *inputs), (roots,), named
+    if named["inputs"] is not None:
+        named["inputs"] = _inputs_tuple("backward", named["inputs"])
+    return (*roots, *(named["inputs"] or ())), (roots,), named
 
 
 @overridable(hand_over=_hand_backward_over)
@@ -52,7 +68,8 @@ def backward(
         retain_graph: Keep saved tensors for another run; by default as *create_graph*.
         create_graph: Record the run itself, for higher derivatives.
         grad_variables: The old name of *grad_tensors*.
-        inputs: Only these tensors, or the leaves of these edges, get their ``.grad``.
+        inputs: Only these tensors, or the leaves of these edges, get their ``.grad``; also a dict
+            of them.
 
     Raises:
         RuntimeError: A tensor does not require grad, a gradient is missing or of another shape,
@@ -79,7 +96,7 @@ def backward(
                 "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    given_inputs = None if inputs is None else _tuple(inputs)
+    given_inputs = None if inputs is None else _inputs_tuple("backward", inputs)
     if given_inputs is not None and not given_inputs:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
@@ -92,12 +109,26 @@ def backward(
 
 def _hand_grad_over(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handed:
     (outputs, inputs), named = with_defaults(function, args, kwargs)
-    roots, wanted = _tuple(outputs), _tuple(inputs)
+    if type(inputs) is dict:  # the function itself asks again, with the tensors alone
+        return (), (outputs, inputs), named
+    roots, wanted = _tuple(outputs), _inputs_tuple("grad", inputs)
     if named["allow_unused"] is None:
         named["allow_unused"] = named["materialize_grads"]
     return (*roots, *wanted), (roots, wanted), named
 
 
+@overload
+def grad(
+    outputs: _Tensors,
+    inputs: dict[str, Tensor],
+    grad_outputs: _Tensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[str, Tensor]: ...
 @overload
 def grad(
     outputs: _Tensors,
@@ -133,12 +164,12 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """Return the gradients of *outputs* with respect to *inputs*.
 
     Args:
         outputs: One tensor or several, or edges of the graph.
-        inputs: Return gradients of these tensors or edges.
+        inputs: Return gradients of these tensors or edges; also a dict of tensors.
         grad_outputs: For each output the gradient it starts with; None stands for 1 where the
             output has one element.
         retain_graph: Keep saved tensors for another run; by default as *create_graph*.
@@ -151,10 +182,11 @@ def grad(
         materialize_grads: Return zeros for inputs that no output depends on.
 
     Returns:
-        One tensor per input, of its shape.
+        One tensor per input, of its shape; by name if *inputs* is a dict.
 
     Raises:
         RuntimeError: An input was not used, does not require grad, or backward fails.
+        TypeError: *inputs* is a mapping other than a dict.
         ValueError: *materialize_grads* without *allow_unused*.
 
     Source:
@@ -165,6 +197,19 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
             "allow_unused=False."
         )
+    if type(inputs) is dict:
+        found = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            only_inputs,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
+        return dict(zip(inputs, found, strict=True))
     if allow_unused is None:
         allow_unused = materialize_grads
     if not only_inputs:
@@ -175,7 +220,7 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    roots, wanted = _tuple(outputs), _tuple(inputs)
+    roots, wanted = _tuple(outputs), _inputs_tuple("grad", inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     grads = None if grad_outputs is None else _tuple(grad_outputs)

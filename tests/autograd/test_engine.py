@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -128,6 +129,31 @@ def test_backward_inputs_fill_only_these() -> None:
     assert x.grad is None
     assert w.grad.tolist() == [2, 4]
     assert h.grad.tolist() == [3, 4]
+
+
+def test_inputs_by_name() -> None:
+    x, w = leaf(1, 2), leaf(3, 4)
+    named = {"w": w, "x": x}
+    got = grad((x * w).sum(), named)
+    assert {name: found.tolist() for name, found in got.items()} == {"w": [1, 2], "x": [3, 4]}
+    got = grad((x * 2).sum(), named, materialize_grads=True)
+    assert list(got) == ["w", "x"] and got["w"].tolist() == [0, 0]
+    (x * w).sum().backward(inputs={"x": x})
+    assert x.grad.tolist() == [3, 4] and w.grad is None
+    with pytest.raises(TypeError, match=r"to `grad\(\)` must be a dict, not mappingproxy"):
+        grad((x * w).sum(), MappingProxyType(named))
+    backward((x * w).sum(), inputs={"w": w})
+    assert x.grad.tolist() == [3, 4] and w.grad.tolist() == [1, 2]
+    with pytest.raises(TypeError, match=r"to `backward\(\)` must be a dict, not mappingproxy"):
+        (x * w).sum().backward(inputs=MappingProxyType(named))
+    with pytest.raises(TypeError, match=r"to `backward\(\)` must be a dict, not mappingproxy"):
+        backward((x * w).sum(), inputs=MappingProxyType(named))
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        (x * w).sum().backward(inputs={})
+    (x * w).sum().backward(inputs=(t for t in (x,)))
+    assert x.grad.tolist() == [6, 8]
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        grad((x * w).sum(), {})
 
 
 def test_backward_empty_inputs_raises() -> None:

@@ -276,7 +276,30 @@ def test_engine_hands_tuples_over() -> None:
     assert kwargs["allow_unused"] is True
     st.autograd.backward(sub)
     assert calls[1][0] is st.autograd.backward
-    assert calls[1][3]["inputs"] == ()
+    assert calls[1][3]["inputs"] is None
+    st.autograd.backward(sub, inputs={"a": sub})
+    assert calls[2][3]["inputs"] == (sub,)
+
+
+def test_engine_takes_what_answers_for_one_tensor() -> None:
+    class Several:
+        @classmethod
+        def __torch_function__(cls, *call: Any) -> Any:
+            calls.append(call)
+            return ("a gradient",)
+
+        def __iter__(self) -> Any:
+            return iter(["a", "b"])
+
+    calls.clear()
+    several = Several()
+    st.autograd.grad(several, several, several)
+    assert calls[0][2] == ((several,), (several,))
+    assert calls[0][3]["grad_outputs"] is several
+    st.autograd.backward(several)
+    assert calls[1][2] == ((several,),)
+    assert st.autograd.grad(several, {"a": several}) == {"a": "a gradient"}
+    assert calls[2][2] == ((several,), (several,))
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,24 @@ done:
   return result;
 }
 
+/* What `inputs` names, as a tuple: one tensor or edge, several, or the values of a dict. */
+static PyObject* inputs_tuple(PyObject* o) {
+  if (shmt__py_is_tensor(o) || shmt__py_is_edge(o)) return PyTuple_Pack(1, o);
+  if (PyDict_CheckExact(o)) {
+    PyObject* values = PyDict_Values(o);
+    PyObject* all = values ? PyList_AsTuple(values) : NULL;
+    Py_XDECREF(values);
+    return all;
+  }
+  if (PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_MAPPING)) {
+    PyErr_Format(PyExc_TypeError,
+                 "`inputs` argument to `backward()` must be a dict, not %s. Other Mapping types are not supported.",
+                 Py_TYPE(o)->tp_name);
+    return NULL;
+  }
+  return PySequence_Tuple(o);
+}
+
 /* backward(gradient=None, retain_graph=None, create_graph=False, inputs=None) */
 PyObject* shmt__py_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   static const char* const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
@@ -189,13 +207,18 @@ PyObject* shmt__py_backward(PyObject* self, PyObject* const* args, Py_ssize_t n,
   int keep = v[1] == Py_None ? create : PyObject_IsTrue(v[1]);
   if (create < 0 || keep < 0) return NULL;
   if (SHMT_UNLIKELY(v[3] != Py_None)) {
-    if (!shmt__py_is_tensor(v[3]) && PySequence_Size(v[3]) == 0) {
+    PyObject* inputs = inputs_tuple(v[3]);
+    PyObject* result = NULL;
+    if (!inputs) return NULL;
+    if (PyTuple_GET_SIZE(inputs) == 0) {
       PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
-      return NULL;
+    } else {
+      PyObject* all[7] = {
+          self, v[0], keep ? Py_True : Py_False, create ? Py_True : Py_False, inputs, Py_True, Py_True};
+      result = run_backward(NULL, all, 7);
     }
-    PyObject* all[7] = {
-        self, v[0], keep ? Py_True : Py_False, create ? Py_True : Py_False, v[3], Py_True, Py_True};
-    return run_backward(NULL, all, 7);
+    Py_DECREF(inputs);
+    return result;
   }
   shmt_tensor* gradient = NULL;
   if (v[0] != Py_None) {
