@@ -73,6 +73,9 @@ from shmtensor.distributed._group import (
     is_initialized,
     new_group,
 )
+from shmtensor.distributed._group import (
+    _rank_not_in_group as _rank_not_in_group,
+)
 from shmtensor.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._objects import (

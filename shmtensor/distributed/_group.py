@@ -278,7 +278,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     Source:
         torch.distributed.destroy_process_group.
     """
-    if _is_no_member(group):
+    if _rank_not_in_group(group):
         return
     if group is None:
         group = _world.default
@@ -387,7 +387,7 @@ def _checked_ranks(world: ProcessGroup, ranks: Iterable[int] | None, sort: bool)
 # --- questions -----------------------------------------------------------------------------------
 
 
-def _is_no_member(group: Any) -> bool:
+def _rank_not_in_group(group: Any) -> bool:
     return group is not None and group == GroupMember.NON_GROUP_MEMBER
 
 
@@ -405,7 +405,7 @@ def _default_store() -> Store:
 
 def _member_group(group: Any, what: str) -> ProcessGroup | None:
     """Return the group of a call, or None after a warning: this process is not in it."""
-    if _is_no_member(group):
+    if _rank_not_in_group(group):
         warnings.warn(
             f"Running {what} on global rank {get_rank()} which does not belong to the given group.",
             stacklevel=3,
@@ -435,7 +435,7 @@ def get_rank(group: Any = None) -> int:
     Raises:
         ValueError: There is no default group.
     """
-    if _is_no_member(group):
+    if _rank_not_in_group(group):
         return -1
     world = _default_group()
     return world.rank() if group is None else _known(group).rank()
@@ -447,7 +447,7 @@ def get_world_size(group: Any = None) -> int:
     Raises:
         ValueError: There is no default group.
     """
-    if _is_no_member(group):
+    if _rank_not_in_group(group):
         return -1
     world = _default_group()
     return world.size() if group is None else _known(group).size()
@@ -460,7 +460,7 @@ def get_backend(group: Any = None) -> Backend:
         ValueError: There is no default group, or this process is not in the given one.
     """
     world = _default_group()
-    if _is_no_member(group):
+    if _rank_not_in_group(group):
         raise ValueError("Invalid process group specified")
     return world._backend if group is None else _known(group)._backend
 

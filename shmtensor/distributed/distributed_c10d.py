@@ -17,5 +17,8 @@ from shmtensor.distributed._group import (
 from shmtensor.distributed._group import (
     _pg_map as _pg_map,
 )
+from shmtensor.distributed._group import (
+    _rank_not_in_group as _rank_not_in_group,
+)
 
 __all__ = list(_distributed.__all__)

@@ -115,6 +115,8 @@ def _groups(rank: int, size: int) -> None:
     mine = evens if rank % 2 == 0 else odds
     other = odds if rank % 2 == 0 else evens
     assert other == dist.GroupMember.NON_GROUP_MEMBER and dist.get_rank(other) == -1
+    assert dist._rank_not_in_group(other)
+    assert not dist._rank_not_in_group(mine) and not dist._rank_not_in_group(None)
     assert dist.get_world_size(mine) == 2 and dist.get_rank(mine) == rank // 2
     assert dist.get_process_group_ranks(mine) == [rank % 2, rank % 2 + 2]
     assert dist.get_global_rank(mine, 1) == rank % 2 + 2
