@@ -216,17 +216,13 @@ class BooleanPair(Pair):
 
 def _as_number(value: Any) -> int | float | complex | None:
     """A number of Python's or NumPy's as one of Python's, None for anything else."""
-    if isinstance(value, (int, float, complex)):
-        return value
     if (
         type(value).__module__ == "numpy"
         and hasattr(value, "item")
         and not hasattr(value, "__len__")
     ):
-        item = value.item()
-        if isinstance(item, (int, float, complex)):
-            return item
-    return None
+        value = value.item()  # also of float64 and complex128, which are subclasses of Python's
+    return value if isinstance(value, (int, float, complex)) else None
 
 
 class NumberPair(Pair):

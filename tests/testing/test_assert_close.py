@@ -189,6 +189,17 @@ def test_numbers_of_other_types_are_not_close_to_bools() -> None:
     assert_close(1, True, check_dtype=False)
 
 
+@pytest.mark.parametrize(
+    ("number", "same"),
+    [(np.float64(1), 1.0), (np.complex128(1j), 1j), (np.float32(1), 1.0), (np.int64(1), 1)],
+)
+def test_numbers_of_numpy_count_as_those_of_python(number: Any, same: Any) -> None:
+    assert_close(number, same)
+    assert_close([same], [number])
+    with pytest.raises(AssertionError, match=r"\(d\)types do not match"):
+        assert_close(number, True)
+
+
 @pytest.mark.check
 def test_infinities_are_close_to_themselves_only() -> None:
     assert_close(shmtensor.tensor([inf, -inf]), shmtensor.tensor([inf, -inf]))
