@@ -12,15 +12,36 @@ import importlib.metadata
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import shmtensor
 
-__all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main", "pretty_str", "run"]
+__all__ = [
+    "SystemEnv",
+    "get_clang_version",
+    "get_cmake_version",
+    "get_cpu_info",
+    "get_env_info",
+    "get_gcc_version",
+    "get_gpu_info",
+    "get_libc_version",
+    "get_nvidia_driver_version",
+    "get_os",
+    "get_pip_packages",
+    "get_platform",
+    "get_pretty_env_info",
+    "get_python_platform",
+    "get_running_cuda_version",
+    "main",
+    "pretty_str",
+    "run",
+    "run_and_parse_first_match",
+    "run_and_read_all",
+    "run_and_return_first_line",
+]
 
 #: What the distributions are called that are worth a line.
 _RELEVANT = re.compile(
@@ -82,45 +103,132 @@ def run(command: str | list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def _first_line(program: str, pattern: str = "(.*)") -> str | None:
-    """What *pattern* finds in the version that a program prints, or None."""
-    if shutil.which(program) is None:
-        return None
-    code, text, _ = run([program, "--version"])
-    found = re.search(pattern, text) if code == 0 else None
+#: Runs a command, as `run` does.
+_Run = Callable[[Any], tuple[int, str, str]]
+
+
+def run_and_read_all(run_lambda: _Run, command: str | list[str]) -> str | None:
+    """Return all that a command prints; None if it fails."""
+    code, text, _ = run_lambda(command)
+    return text if code == 0 else None
+
+
+def run_and_parse_first_match(run_lambda: _Run, command: str | list[str], regex: str) -> str | None:
+    """Return the first group that *regex* finds in what a command prints, or None."""
+    found = re.search(regex, run_and_read_all(run_lambda, command) or "")
     return found.group(1) if found else None
 
 
-def _os_name() -> str:
-    names = platform.freedesktop_os_release() if os.path.exists("/etc/os-release") else {}
-    return f"{names.get('PRETTY_NAME', platform.system())} ({platform.machine()})"
+def run_and_return_first_line(run_lambda: _Run, command: str | list[str]) -> str | None:
+    """Return the first line that a command prints; None if it fails."""
+    text = run_and_read_all(run_lambda, command)
+    return None if text is None else text.split("\n")[0]
 
 
-def _distributions() -> Iterator[str]:
-    """Lines such as "numpy==2.0", of what is relevant."""
+# --- single facts --------------------------------------------------------------------------------
+
+
+def get_gcc_version(run_lambda: _Run) -> str | None:
+    """Return the version of gcc."""
+    return run_and_parse_first_match(run_lambda, "gcc --version", r"gcc (.*)")
+
+
+def get_clang_version(run_lambda: _Run) -> str | None:
+    """Return the version of clang."""
+    return run_and_parse_first_match(run_lambda, "clang --version", r"clang version (.*)")
+
+
+def get_cmake_version(run_lambda: _Run) -> str | None:
+    """Return the version of CMake."""
+    return run_and_parse_first_match(run_lambda, "cmake --version", r"cmake (.*)")
+
+
+def get_nvidia_driver_version(run_lambda: _Run) -> str | None:
+    """Return the version of NVIDIA's driver."""
+    return run_and_parse_first_match(run_lambda, "nvidia-smi", r"Driver Version: (.*?) ")
+
+
+def get_gpu_info(run_lambda: _Run) -> str | None:
+    """Return the names of NVIDIA's devices, a line each."""
+    text = run_and_read_all(run_lambda, "nvidia-smi -L")
+    return None if text is None else re.sub(r" \(UUID: .+?\)", "", text)
+
+
+def get_running_cuda_version(run_lambda: _Run) -> str | None:
+    """Return the version of CUDA's compiler."""
+    return run_and_parse_first_match(run_lambda, "nvcc --version", r"release .+ V(.*)")
+
+
+def get_cpu_info(run_lambda: _Run) -> str:
+    """Return what ``lscpu`` prints, or what it complains of."""
+    code, text, error = run_lambda("lscpu")
+    return text if code == 0 else error
+
+
+def get_platform() -> str:
+    """Return "linux", or what else `sys.platform` says."""
+    return sys.platform
+
+
+def get_os(run_lambda: _Run) -> str:
+    """Return the name of the operating system and the architecture."""
+    name = run_and_parse_first_match(run_lambda, "lsb_release -a", r"Description:\t(.*)")
+    if name is None:
+        given = platform.freedesktop_os_release() if os.path.exists("/etc/os-release") else {}
+        name = given.get("PRETTY_NAME", platform.system())
+    return f"{name} ({platform.machine()})"
+
+
+def get_python_platform() -> str:
+    """Return the platform as Python names it."""
+    return platform.platform()
+
+
+def get_libc_version() -> str:
+    """Return the name and the version of the C library."""
+    return "-".join(platform.libc_ver())
+
+
+def get_pip_packages(
+    run_lambda: _Run, patterns: Collection[str] | None = None
+) -> tuple[str, str | None]:
+    """Return what pip is called, and the relevant distributions, such as "numpy==2.0".
+
+    Args:
+        run_lambda: Not used: nobody needs to run pip to know.
+        patterns: Parts of the names of what is relevant.
+    """
+    lines = set()
     for found in importlib.metadata.distributions():
         name = found.metadata["Name"]
-        if name is not None and _RELEVANT.match(name):
-            yield f"{name}=={found.version}"
+        if name is None:
+            continue
+        line = f"{name}=={found.version}"
+        if any(p in line for p in patterns) if patterns is not None else _RELEVANT.match(name):
+            lines.add(line)
+    return "pip3", "\n".join(sorted(lines, key=str.lower))
+
+
+# --- all of them ---------------------------------------------------------------------------------
 
 
 def get_env_info() -> SystemEnv:
     """Return the facts. Programs such as ``gcc`` and ``lscpu`` are asked for some of them."""
     release = sys.version.replace("\n", " ")
     bits = sys.maxsize.bit_length() + 1
-    lscpu = run("lscpu")
+    pip_version, pip_packages = get_pip_packages(run)
     return SystemEnv(
         torch_version=str(shmtensor.version.torch_version),
         shmtensor_version=str(shmtensor.__version__),
         is_debug_build=str(shmtensor.version.debug),
         cuda_compiled_version=None,
-        gcc_version=_first_line("gcc", r"gcc (.*)"),
-        clang_version=_first_line("clang", r"clang version (\S*)"),
-        cmake_version=_first_line("cmake", r"cmake (.*)"),
-        os=_os_name(),
-        libc_version="-".join(platform.libc_ver()),
+        gcc_version=get_gcc_version(run),
+        clang_version=get_clang_version(run),
+        cmake_version=get_cmake_version(run),
+        os=get_os(run),
+        libc_version=get_libc_version(),
         python_version=f"{release} ({bits}-bit runtime)",
-        python_platform=platform.platform(),
+        python_platform=get_python_platform(),
         is_cuda_available="False",
         cuda_runtime_version=None,
         cuda_module_loading="N/A",
@@ -128,15 +236,15 @@ def get_env_info() -> SystemEnv:
         nvidia_gpu_models=None,
         cudnn_version=None,
         is_xpu_available="False",
-        pip_version="pip3",
-        pip_packages="\n".join(sorted({*_distributions()}, key=str.lower)),
+        pip_version=pip_version,
+        pip_packages=pip_packages,
         conda_packages=None,
         hip_compiled_version="N/A",
         hip_runtime_version="N/A",
         miopen_runtime_version="N/A",
         caching_allocator_config="N/A",
         is_xnnpack_available="False",
-        cpu_info=lscpu[1] if lscpu[0] == 0 else None,
+        cpu_info=get_cpu_info(run),
     )
 
 

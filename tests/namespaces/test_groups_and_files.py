@@ -222,6 +222,30 @@ def test_the_report_of_the_machine_names_versions() -> None:
     assert collect_env.run(["no-such-program-at-all"])[0] == 127
 
 
+def test_single_facts_of_the_machine_come_from_the_given_function() -> None:
+    asked = []
+
+    def answer(command: Any) -> tuple[int, str, str]:
+        asked.append(command)
+        return 0, "gcc (Debian) 12\nGPU 0: A (UUID: 7)", ""
+
+    assert collect_env.get_gcc_version(answer) == "(Debian) 12"
+    assert collect_env.get_clang_version(answer) is None
+    assert collect_env.get_cpu_info(answer).startswith("gcc")
+    assert collect_env.get_gpu_info(answer) == "gcc (Debian) 12\nGPU 0: A"
+    assert collect_env.run_and_return_first_line(answer, "x") == "gcc (Debian) 12"
+    assert asked == ["gcc --version", "clang --version", "lscpu", "nvidia-smi -L", "x"]
+
+    def fail(command: Any) -> tuple[int, str, str]:
+        return 127, "", "not found"
+
+    assert collect_env.get_gpu_info(fail) is None and collect_env.get_gcc_version(fail) is None
+    assert collect_env.get_nvidia_driver_version(fail) is None
+    assert collect_env.get_cpu_info(fail) == "not found"
+    assert collect_env.get_platform() == "linux"
+    assert "numpy==" in str(collect_env.get_pip_packages(fail, patterns=["numpy"])[1])
+
+
 EXPRESSIONS = """
 m.futures.Future(devices=['cuda:0'])
 (lambda f: (f.set_result(3), f.wait(), f.done()))(m.futures.Future())
