@@ -20,6 +20,20 @@ static shmt_status check_dense(const shmt_tensor* part, const char* what) {
   return SHMT_OK;
 }
 
+/* Do the values, of nnz rows, have the sizes of the dense dims? They have as many dims as that. */
+static shmt_status check_dense_sizes(const shmt_sparse* p, shmt_ints sizes) {
+  bool fits = true;
+  int64_t expected[SHMT_MAX_DIMS + 1] = {p->values->sizes[0]};
+  for (int d = 0; d < p->dense_dim; d++) {
+    expected[1 + d] = sizes.data[p->sparse_dim + d];
+    fits = fits && p->values->sizes[1 + d] == expected[1 + d];
+  }
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "values has incorrect size, expected %s, got %s",
+               shmt__ints_text((shmt_ints){expected, 1 + p->dense_dim}, (char[256]){0}, 256),
+               SHMT_SHAPE_TEXT(p->values));
+  return SHMT_OK;
+}
+
 static shmt_status check_coo(const shmt_sparse* p, shmt_ints sizes) {
   SHMT_REQUIRE(p->indices->dtype == SHMT_INT64, SHMT_E_RUNTIME, "indices must be an int64 tensor");
   SHMT_REQUIRE(p->indices->n_dims == 2, SHMT_E_RUNTIME, "indices must be sparse_dim x nnz, but got: %s",
@@ -34,16 +48,7 @@ static shmt_status check_coo(const shmt_sparse* p, shmt_ints sizes) {
                "indices and values must have same nnz, but got nnz from indices: %" PRId64
                ", nnz from values: %" PRId64,
                p->indices->sizes[1], p->values->sizes[0]);
-  bool fits = true;
-  int64_t expected[SHMT_MAX_DIMS + 1] = {p->values->sizes[0]};
-  for (int d = 0; d < p->dense_dim; d++) {
-    expected[1 + d] = sizes.data[p->sparse_dim + d];
-    fits = fits && p->values->sizes[1 + d] == expected[1 + d];
-  }
-  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "values has incorrect size, expected %s, got %s",
-               shmt__ints_text((shmt_ints){expected, 1 + p->dense_dim}, (char[256]){0}, 256),
-               SHMT_SHAPE_TEXT(p->values));
-  return SHMT_OK;
+  return check_dense_sizes(p, sizes);
 }
 
 static shmt_status check_compressed(const shmt_sparse* p, shmt_ints sizes) {
@@ -51,9 +56,14 @@ static shmt_status check_compressed(const shmt_sparse* p, shmt_ints sizes) {
   SHMT_TRY(check_dense(compressed, "the compressed indices"));
   SHMT_REQUIRE(p->layout == SHMT_SPARSE_CSR || p->layout == SHMT_SPARSE_CSC, SHMT_E_RUNTIME,
                "there are no tensors of layout %s", shmt__layout_name(p->layout));
-  SHMT_REQUIRE(sizes.len == 2 && p->sparse_dim == 2 && p->dense_dim == 0 && compressed->n_dims == 1 &&
-                   plain->n_dims == 1 && p->values->n_dims == 1,
-               SHMT_E_RUNTIME, "tensors in compressed format are matrices without batches and dense dimensions");
+  SHMT_REQUIRE(compressed->n_dims == 1 && plain->n_dims == 1, SHMT_E_RUNTIME,
+               "tensors in compressed format have no batches: expected indices of one dimension, but got %s and %s",
+               SHMT_SHAPE_TEXT(compressed), SHMT_SHAPE_TEXT(plain));
+  SHMT_REQUIRE(p->sparse_dim == 2 && sizes.len == 2 + p->dense_dim && p->values->n_dims == 1 + p->dense_dim,
+               SHMT_E_RUNTIME,
+               "tensors in compressed format have two sparse dimensions and those of a value, but the size is %s and "
+               "values have size %s",
+               shmt__ints_text(sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(p->values));
   SHMT_REQUIRE((plain->dtype == SHMT_INT64 || plain->dtype == SHMT_INT32) && plain->dtype == compressed->dtype,
                SHMT_E_RUNTIME, "compressed_indices and plain_indices must be of the same dtype, int32 or int64");
   const bool is_csr = p->layout == SHMT_SPARSE_CSR;
@@ -65,7 +75,7 @@ static shmt_status check_compressed(const shmt_sparse* p, shmt_ints sizes) {
   SHMT_REQUIRE(plain->sizes[0] == p->values->sizes[0], SHMT_E_RUNTIME,
                "%s.shape[-1] must be equal to nnz (=%" PRId64 ") as defined by values.shape[0], but got %" PRId64,
                is_csr ? "col_indices" : "row_indices", p->values->sizes[0], plain->sizes[0]);
-  return SHMT_OK;
+  return check_dense_sizes(p, sizes);
 }
 
 shmt_status shmt__sparse_check(const shmt_sparse* p, shmt_ints sizes, shmt_dtype dtype) {

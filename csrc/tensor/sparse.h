@@ -5,7 +5,8 @@
  * the geometry flags. Its keys have a sparse backend in place of CPU, so no kernel for dense tensors is called with it.
  *
  *   sparse_coo              indices (sparse_dim, nnz) int64; values (nnz, the sizes of the dense dims)
- *   sparse_csr, sparse_csc  compressed (rows + 1 or columns + 1), indices (nnz), both int32 or int64; values (nnz)
+ *   sparse_csr, sparse_csc  compressed (rows + 1 or columns + 1), indices (nnz), both int32 or int64; values (nnz, the
+ *                           sizes of the dense dims)
  *
  * The parts are dense tensors of their own. Their shapes are checked when they are set, and do not change afterwards,
  * since nobody else has these headers. Their elements may change at any time: Python programs get tensors over the same

@@ -168,8 +168,9 @@ def sparse_compressed_tensor(
             and the number of all.
         plain_indices: ``(nnz,)``: the column or the row of each entry, increasing within a row or
             a column.
-        values: ``(nnz,)``.
-        size: Rows and columns; None takes the smallest that holds the indices.
+        values: ``(nnz, ...)``: the further dimensions are those of each entry.
+        size: Rows, columns and the dimensions of an entry; None takes the smallest that holds the
+            indices.
         dtype: Element type of the values; None keeps theirs.
         layout: ``sparse_csr`` or ``sparse_csc``.
         device: The CPU.
@@ -200,6 +201,7 @@ def sparse_compressed_tensor(
     if size is None:
         by, other = compressed.numel() - 1, int(plain.max()) + 1 if plain.numel() else 0
         size = (by, other) if layout is _C.sparse_csr else (other, by)
+        size += tuple(entries.shape[1:])
     made = _C._sparse_compressed_tensor_unsafe(compressed, plain, entries, size, layout)
     if _check(check_invariants):
         _nn._validate_sparse(made)
@@ -214,8 +216,8 @@ def sparse_csr_tensor(
     Args:
         crow_indices: ``(rows + 1,)``: where the entries of each row begin, and the number of all.
         col_indices: ``(nnz,)``: the column of each entry.
-        values: ``(nnz,)``.
-        size: Rows and columns.
+        values: ``(nnz, ...)``.
+        size: Rows, columns and the dimensions of an entry.
         **options: Those of `sparse_compressed_tensor`.
 
     Source:
@@ -233,8 +235,8 @@ def sparse_csc_tensor(
     Args:
         ccol_indices: ``(columns + 1,)``: where the entries of each column begin, and their number.
         row_indices: ``(nnz,)``: the row of each entry.
-        values: ``(nnz,)``.
-        size: Rows and columns.
+        values: ``(nnz, ...)``.
+        size: Rows, columns and the dimensions of an entry.
         **options: Those of `sparse_compressed_tensor`.
 
     Source:

@@ -166,7 +166,8 @@ static shmt_status compressed_to_coo(shmt_tensor* self, shmt_tensor** out) {
   }
   for (int64_t k = 1; k < n && is_coalesced; k++)
     is_coalesced = row[k - 1] < row[k] || (row[k - 1] == row[k] && column[k - 1] < column[k]);
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self->sparse->values), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
+                              &values));
   SHMT_TRY(shmt__tensor_copy(values, self->sparse->values));
   SHMT_TRY(shmt__make_coo(shmt__tensor_sizes(self), 2, indices, values, is_coalesced, &raw));
   if (is_coalesced) {
@@ -183,7 +184,7 @@ shmt_status shmt__as_coalesced(shmt_tensor* t, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* coo is coalesced, and a matrix. */
+/* coo is coalesced, and has two sparse dims. */
 static shmt_status coo_to_compressed(shmt_tensor* coo, shmt_layout layout, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) columns = NULL;
@@ -192,12 +193,11 @@ static shmt_status coo_to_compressed(shmt_tensor* coo, shmt_layout layout, shmt_
   SHMT_AUTO(shmt_tensor) plain = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_TRY(shmt__matrix_entries(coo, &rows, &columns));
-  SHMT_REQUIRE(coo->sparse->dense_dim == 0, SHMT_E_RUNTIME,
-               "tensors in compressed format are matrices without batches and dense dimensions");
   const bool is_csr = layout == SHMT_SPARSE_CSR;
   SHMT_TRY(shmt__group_by_row(coo->sizes[is_csr ? 0 : 1], is_csr ? rows : columns, is_csr ? columns : rows, &starts,
                               &order, &plain));
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(rows->numel), coo->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(coo->sparse->values), coo->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
+                              &values));
   if (!order) {
     SHMT_TRY(shmt__tensor_copy(values, coo->sparse->values));
   } else {
@@ -208,13 +208,16 @@ static shmt_status coo_to_compressed(shmt_tensor* coo, shmt_layout layout, shmt_
   return shmt__make_compressed(layout, shmt__tensor_sizes(coo), starts, plain, values, out);
 }
 
-static shmt_status to_compressed(shmt_tensor* self, shmt_layout layout, shmt_tensor** out) {
+/* sparse_dim: of a dense tensor, how many of its dims become sparse. */
+static shmt_status to_compressed(shmt_tensor* self, shmt_layout layout, int64_t sparse_dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) coo = NULL;
   SHMT_REQUIRE(layout == SHMT_SPARSE_CSR || layout == SHMT_SPARSE_CSC, SHMT_E_NOT_IMPLEMENTED,
                "to_sparse: there are no tensors of layout %s", shmt__layout_name(layout));
-  SHMT_REQUIRE(self->n_dims == 2, SHMT_E_RUNTIME,
-               "to_sparse: layout %s is for matrices, but the tensor has %d dimensions", shmt__layout_name(layout),
-               (int)self->n_dims);
+  if (self->sparse) sparse_dim = self->sparse->sparse_dim;
+  SHMT_REQUIRE(sparse_dim == 2, SHMT_E_RUNTIME,
+               "to_sparse: layout %s is for two sparse dimensions without batches, but there are %" PRId64
+               "; dense_dim says how many of %d dimensions stay dense",
+               shmt__layout_name(layout), sparse_dim, (int)self->n_dims);
   if (self->sparse)
     SHMT_TRY(shmt__as_coalesced(self, &coo));
   else
@@ -226,7 +229,7 @@ shmt_status shmt__to_layout_now(shmt_tensor* self, shmt_layout layout, int64_t s
   SHMT_REQUIRE(layout != shmt__tensor_layout(self), SHMT_E_RUNTIME, "the tensor has layout %s already",
                shmt__layout_name(layout));
   if (layout == SHMT_STRIDED) return shmt__sparse_to_dense(self, SHMT_DTYPE_NONE, true, out);
-  if (layout != SHMT_SPARSE_COO) return to_compressed(self, layout, out);
+  if (layout != SHMT_SPARSE_COO) return to_compressed(self, layout, sparse_dim, out);
   return self->sparse ? compressed_to_coo(self, out) : dense_to_coo(self, sparse_dim, out);
 }
 
@@ -255,7 +258,7 @@ shmt_status shmt__to_sparse(shmt_tensor* self, shmt_layout layout, shmt_ints blo
   SHMT_REQUIRE(blocksize.len <= 0, SHMT_E_RUNTIME,
                "to_sparse: blocksize is for block layouts, and there are no tensors of these");
   const int64_t n_dense = dense_dim.has ? dense_dim.value : 0;
-  SHMT_REQUIRE(n_dense >= 0 && n_dense <= self->n_dims && (n_dense == 0 || layout == SHMT_SPARSE_COO), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(n_dense >= 0 && n_dense <= self->n_dims, SHMT_E_RUNTIME,
                "to_sparse: %" PRId64 " dense dimensions of a tensor of %d with layout %s", n_dense, (int)self->n_dims,
                shmt__layout_name(layout));
   return in_layout(self, layout, self->n_dims - n_dense, out);

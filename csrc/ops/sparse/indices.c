@@ -81,8 +81,8 @@ shmt_status shmt__matrix_entries(const shmt_tensor* t, shmt_tensor** rows, shmt_
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   const shmt_sparse* p = t->sparse;
-  SHMT_REQUIRE(t->n_dims == 2 && p->sparse_dim == 2, SHMT_E_RUNTIME,
-               "expected a matrix with two sparse dimensions, but got %d sparse and %d dense dimensions",
+  SHMT_REQUIRE(p->sparse_dim == 2, SHMT_E_RUNTIME,
+               "expected a tensor with two sparse dimensions, but got %d sparse and %d dense dimensions",
                (int)p->sparse_dim, (int)p->dense_dim);
   SHMT_TRY(shmt__sparse_check_memory(p));
   SHMT_TRY(shmt__new_int64s(shmt__sparse_nnz(p), &first));

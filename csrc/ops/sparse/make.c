@@ -48,30 +48,33 @@ shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices
 
 shmt_status shmt__make_compressed(shmt_layout layout, shmt_ints sizes, shmt_tensor* compressed, shmt_tensor* indices,
                                   shmt_tensor* values, shmt_tensor** out) {
+  SHMT_REQUIRE(sizes.len >= 2 && sizes.len < SHMT_MAX_DIMS, SHMT_E_RUNTIME,
+               "tensors in compressed format have 2 to %d dimensions, but the size is of %" PRId64 " dimensions",
+               SHMT_MAX_DIMS - 1, sizes.len);
   const shmt_sparse parts = {.layout = layout,
                              .sparse_dim = 2,
-                             .dense_dim = 0,
+                             .dense_dim = (uint8_t)(sizes.len - 2),
                              .compressed = compressed,
                              .indices = indices,
                              .values = values};
-  SHMT_REQUIRE(
-      sizes.len == 2, SHMT_E_RUNTIME,
-      "tensors in compressed format are matrices without batches and dense dimensions, but the size is of %" PRId64
-      " dimensions",
-      sizes.len);
   return make_sparse(parts, sizes, out);
+}
+
+/* Values of no entries. */
+static shmt_status no_values(shmt_ints sizes, int sparse_dim, shmt_dtype dtype, shmt_tensor** out) {
+  int64_t value_sizes[SHMT_MAX_DIMS + 1] = {0};
+  SHMT_REQUIRE(sizes.len < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
+               sizes.len);
+  for (int64_t d = sparse_dim; d < sizes.len; d++) value_sizes[1 + d - sparse_dim] = sizes.data[d];
+  return shmt__tensor_empty((shmt_ints){value_sizes, 1 + sizes.len - sparse_dim}, dtype, SHMT_CPU,
+                            SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 static shmt_status empty_coo(shmt_ints sizes, int sparse_dim, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
-  int64_t value_sizes[SHMT_MAX_DIMS + 1] = {0};
-  SHMT_REQUIRE(sizes.len < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
-               sizes.len);
-  for (int64_t d = sparse_dim; d < sizes.len; d++) value_sizes[1 + d - sparse_dim] = sizes.data[d];
+  SHMT_TRY(no_values(sizes, sparse_dim, dtype, &values));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(sparse_dim, 0), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &indices));
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){value_sizes, 1 + sizes.len - sparse_dim}, dtype, SHMT_CPU,
-                              SHMT_CONTIGUOUS_FORMAT, &values));
   return shmt__make_coo(sizes, sparse_dim, indices, values, true, out);
 }
 
@@ -83,14 +86,14 @@ shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_d
   int64_t numel;
   SHMT_TRY(shmt__checked_numel(sizes, &numel));
   if (layout == SHMT_SPARSE_COO) return empty_coo(sizes, sparse_dim, dtype, out);
-  SHMT_REQUIRE((layout == SHMT_SPARSE_CSR || layout == SHMT_SPARSE_CSC) && sizes.len == 2, SHMT_E_RUNTIME,
+  SHMT_REQUIRE((layout == SHMT_SPARSE_CSR || layout == SHMT_SPARSE_CSC) && sparse_dim == 2, SHMT_E_RUNTIME,
                "there are no tensors of layout %s and size %s", shmt__layout_name(layout),
                shmt__ints_text(sizes, (char[256]){0}, 256));
   const int64_t n = sizes.data[layout == SHMT_SPARSE_CSR ? 0 : 1];
   SHMT_REQUIRE(n < INT64_MAX, SHMT_E_RUNTIME, "a matrix of %" PRId64 " rows is too large", n);
   SHMT_TRY(shmt__tensor_zeros(SHMT_INTS(n + 1), SHMT_INT64, SHMT_CPU, &compressed));
   SHMT_TRY(shmt__new_int64s(0, &indices));
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(0), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
+  SHMT_TRY(no_values(sizes, sparse_dim, dtype, &values));
   return shmt__make_compressed(layout, sizes, compressed, indices, values, out);
 }
 

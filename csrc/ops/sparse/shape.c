@@ -56,18 +56,22 @@ static shmt_status permute_coo(shmt_tensor* self, const int64_t* dims, shmt_tens
                         out);
 }
 
-/* The transposed matrix has the same parts in the other compressed layout. */
+/* The transposed tensor has the same parts in the other compressed layout. */
 static shmt_status transpose_compressed(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) compressed = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   const shmt_sparse* p = self->sparse;
+  int64_t sizes[SHMT_MAX_DIMS];
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  sizes[0] = self->sizes[1];
+  sizes[1] = self->sizes[0];
   SHMT_TRY(shmt__sparse_check_memory(p));
   SHMT_TRY(copy_of(p->compressed, &compressed));
   SHMT_TRY(copy_of(p->indices, &indices));
   SHMT_TRY(copy_of(p->values, &values));
   return shmt__make_compressed(p->layout == SHMT_SPARSE_CSR ? SHMT_SPARSE_CSC : SHMT_SPARSE_CSR,
-                               SHMT_INTS(self->sizes[1], self->sizes[0]), compressed, indices, values, out);
+                               (shmt_ints){sizes, self->n_dims}, compressed, indices, values, out);
 }
 
 shmt_status shmt__sparse_transpose(shmt_tensor* self, int64_t dim0, int64_t dim1, shmt_tensor** out) {
@@ -75,12 +79,12 @@ shmt_status shmt__sparse_transpose(shmt_tensor* self, int64_t dim0, int64_t dim1
   SHMT_TRY(shmt__wrap_dim(dim0, self->n_dims, &dim0));
   SHMT_TRY(shmt__wrap_dim(dim1, self->n_dims, &dim1));
   if (dim0 == dim1) return shmt_op_clone_below(shmt__tensor_backend(self), self, SHMT_MEMORY_FORMAT_NONE, out);
-  if (!shmt__is_coo(self)) return transpose_compressed(self, out);
   const int n = self->sparse->sparse_dim;
   SHMT_REQUIRE(dim0 < n && dim1 < n, SHMT_E_RUNTIME,
                "sparse transpose: transposed dimensions must be sparse Got sparse_dim: %d, d0: %" PRId64
                ", d1: %" PRId64,
                n, dim0, dim1);
+  if (!shmt__is_coo(self)) return transpose_compressed(self, out);
   for (int d = 0; d < self->n_dims; d++) dims[d] = d == dim0 ? dim1 : d == dim1 ? dim0 : d;
   return permute_coo(self, dims, out);
 }
@@ -109,6 +113,9 @@ shmt_status shmt__sparse_permute(shmt_tensor* self, shmt_ints dims, shmt_tensor*
                  "permute(sparse_coo): sparse and dense dimensions cannot be exchanged; there are %d sparse ones", n);
   }
   if (shmt__is_coo(self)) return permute_coo(self, wrapped, out);
+  for (int d = n; d < self->n_dims; d++)
+    SHMT_REQUIRE(wrapped[d] == d, SHMT_E_RUNTIME, "permute: the dense dimensions of layout %s stay in their order",
+                 shmt__layout_name(self->sparse->layout));
   if (wrapped[0] == 1) return transpose_compressed(self, out);
   return shmt_op_clone_below(shmt__tensor_backend(self), self, SHMT_MEMORY_FORMAT_NONE, out);
 }

@@ -44,7 +44,8 @@ shmt_status shmt__sparse_finish(const char* name, shmt_tensor* result, shmt_tens
 /* The positions of the entries of a COO tensor among its sparse dims, row-major: nnz int64 in memory of its own.
  * Errors: SHMT_E_RUNTIME when an index is out of range. New reference. */
 shmt_status shmt__coo_positions(const shmt_tensor* t, shmt_tensor** out);
-/* Rows and columns of the entries of a matrix of any sparse layout: nnz int64 each in memory of their own, checked.
+/* Rows and columns of the entries of a tensor of any sparse layout with two sparse dims, and any dense ones: nnz int64
+ * each in memory of their own, checked.
  * New references. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__matrix_entries(const shmt_tensor* t, shmt_tensor** rows, shmt_tensor** columns);
 /* The entries of a matrix by rows: row i has those from starts[i] to starts[i + 1] - 1, in their old order. Entry k was
