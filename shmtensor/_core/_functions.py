@@ -12,6 +12,8 @@ from shmtensor._core._warnings import warn_once
 from shmtensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [
+    "_is_all_true",
+    "_is_any_true",
     "asarray",
     "detach_",
     "from_file",
@@ -111,6 +113,34 @@ def is_nonzero(input: Tensor) -> bool:
     """
     require_tensors("is_nonzero", input=input)
     return bool(input)
+
+
+@overridable(as_given=True)
+def _is_all_true(input: Tensor) -> Tensor:
+    """Return whether all elements of a bool tensor are true, as a tensor.
+
+    Raises:
+        RuntimeError: *input* is of another dtype.
+    """
+    _require_bool("_is_all_true", input)
+    return input.all()
+
+
+@overridable(as_given=True)
+def _is_any_true(input: Tensor) -> Tensor:
+    """Return whether an element of a bool tensor is true, as a tensor.
+
+    Raises:
+        RuntimeError: *input* is of another dtype.
+    """
+    _require_bool("_is_any_true", input)
+    return input.any()
+
+
+def _require_bool(function: str, input: Tensor) -> None:
+    require_tensors(function, input=input)
+    if input.dtype is not _C.bool:
+        raise RuntimeError(f"{function}(): expected a tensor of bools, got {input.dtype}")
 
 
 def _has_buffer(obj: Any) -> bool:

@@ -22,11 +22,11 @@ from pathlib import Path
 import shmtensor
 from shmtensor._core import version
 from shmtensor._torch.torch_version import TorchVersion
+from shmtensor.as_torch._aten import define_aten_operators
 from shmtensor.as_torch._finder import TorchFinder
 from shmtensor.as_torch._messages import name_own_in_messages
 from shmtensor.as_torch._names import OURS, THEIRS, name_modules
 from shmtensor.as_torch._report import report_at_exit
-from shmtensor.library import Library
 
 __all__ = ["REPORT_VARIABLE", "SITE", "install"]
 
@@ -34,15 +34,6 @@ __all__ = ["REPORT_VARIABLE", "SITE", "install"]
 SITE = str(Path(__file__).parent / "site")
 #: A process whose number is in this environment variable says at its end what it used of torch.
 REPORT_VARIABLE = "SHMTENSOR_AS_TORCH_REPORT"
-
-#: Operators that libraries look up when they are imported. Calling one says that it has no kernel.
-_DECLARED = (
-    "_pin_memory(Tensor self, Device? device=None) -> Tensor",
-    "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
-    "-> Tensor",
-    "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
-)
-_LIBRARY = Library("aten", "FRAGMENT")
 
 
 def install() -> None:
@@ -65,8 +56,7 @@ def install() -> None:
     finder = TorchFinder()
     sys.meta_path.insert(0, finder)
     sys.modules["torch"] = shmtensor
-    for schema in _DECLARED:
-        _LIBRARY.define(schema)
+    define_aten_operators()
     name_modules()
     name_own_in_messages()
     shmtensor.torch = shmtensor  # type: ignore[attr-defined]  # programs write torch.torch.Tensor

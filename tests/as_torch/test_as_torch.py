@@ -59,6 +59,46 @@ def test_modules_are_the_same_objects(tmp_path):
     assert done.returncode == 3
 
 
+def test_operators_of_torch_that_are_functions_here(tmp_path):
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import torch
+        aten = torch.ops.aten
+        x = torch.ones(2, 3)
+        print(aten.sym_size.int(x, -1), aten.sym_stride.int(x, 0), aten.sym_numel.default(x))
+        print(aten.sym_storage_offset(x[1]), aten._is_all_true(x > 0), aten._is_any_true(x < 0))
+        y = x.requires_grad_() * 2
+        print(aten.detach_(y) is y, y.requires_grad)
+        offs = torch.tensor([1, 2], dtype=torch.int32)
+        print(aten._grouped_mm(x, torch.ones(2, 3, 4, requires_grad=True), offs).grad_fn is None)
+        aten._assert_tensor_metadata(x, [2, 3], None, torch.float32)
+        aten.sym_constrain_range(3, min=2)
+        for wrong in (
+            lambda: aten._assert_async(torch.tensor(0)),
+            lambda: aten._assert_async.msg(torch.tensor(0), "a reason"),
+            lambda: aten._assert_scalar.default(0, "a reason"),
+            lambda: aten.sym_constrain_range_for_size.default(-1, max=3),
+        ):
+            try:
+                wrong()
+            except RuntimeError as error:
+                print(error)
+        """,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "3 3 6",
+        "3 tensor(True) tensor(False)",
+        "True False",
+        "False",
+        "Expected Tensor with single nonzero value, but got zero",
+        "a reason",
+        "a reason",
+        "Invalid value range for -1 between [0, 3].",
+    ]
+
+
 def test_version_is_a_version_of_torch(tmp_path):
     done = run_program(
         tmp_path / "program.py",

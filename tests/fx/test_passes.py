@@ -9,6 +9,12 @@ import pytest
 import shmtensor as T
 from shmtensor import fx, nn
 from shmtensor.fx.experimental.optimization import extract_subgraph, fuse, remove_dropout
+from shmtensor.fx.passes.infra.pass_base import PassBase, PassResult
+from shmtensor.fx.passes.infra.pass_manager import (
+    PassManager,
+    pass_result_wrapper,
+    this_before_that_pass_constraint,
+)
 from shmtensor.fx.passes.shape_prop import ShapeProp
 from shmtensor.fx.passes.split_module import split_module
 from shmtensor.fx.subgraph_rewriter import replace_pattern_with_filters
@@ -183,3 +189,77 @@ def test_a_part_becomes_a_module() -> None:
     _, relu, neg, *_ = traced.graph.nodes
     part = extract_subgraph(traced, [neg], [relu], [neg])
     assert part(T.ones(1))[0] == -1
+
+
+# --- passes in an order --------------------------------------------------------------------------
+
+
+class Replaces(PassBase):
+    """Makes every call of one function a call of another."""
+
+    def __init__(self, old: Any, new: Any) -> None:
+        self.old, self.new = old, new
+        self.checks: list[str] = []
+
+    def requires(self, graph_module: fx.GraphModule) -> None:
+        self.checks.append("requires")
+
+    def call(self, graph_module: fx.GraphModule) -> PassResult:
+        found = [node for node in graph_module.graph.nodes if node.target is self.old]
+        for node in found:
+            node.target = self.new
+        return PassResult(graph_module, bool(found))
+
+    def ensures(self, graph_module: fx.GraphModule) -> None:
+        self.checks.append("ensures")
+
+
+def test_passes_run_until_nothing_changes() -> None:
+    module = fx.symbolic_trace(lambda x: T.sin(x))
+    first, second = Replaces(T.cos, T.tan), Replaces(T.sin, T.cos)
+    seen = []
+    manager = PassManager([first, second], steps=5, run_checks_after_each_pass=True)
+    manager.add_checks(lambda module: seen.append(module.code))
+    result, is_modified = manager(module)
+    assert is_modified is True and result is module
+    assert T.equal(module(T.ones(2)), T.tan(T.ones(2)))
+    assert first.checks == ["requires", "ensures"] * 3 and len(seen) == 1 + 2 * 3
+    assert manager(module) == (module, False)
+    with pytest.raises(TypeError, match="only take in one variable"):
+        manager.add_checks(lambda a, b: None)
+    with pytest.raises(TypeError, match="abstract"):
+        PassBase()  # type: ignore[abstract]
+
+
+def test_passes_are_ordered_by_constraints() -> None:
+    a, b, c = Replaces(1, 1), Replaces(2, 2), Replaces(3, 3)
+    manager = PassManager([a, b, c])
+    manager.add_constraint(this_before_that_pass_constraint(c, a))
+    with pytest.raises(RuntimeError, match="at index 0"):
+        manager.validate_constraints()
+    manager.solve_constraints()
+    assert manager.passes == [b, c, a]
+    manager.validate_constraints()
+    manager.add_constraint(this_before_that_pass_constraint(a, c))
+    with pytest.raises(RuntimeError, match="Circular dependency"):
+        manager.solve_constraints()
+
+
+def test_functions_become_passes() -> None:
+    module = fx.symbolic_trace(lambda x: T.sin(x))
+    with pytest.raises(Exception, match="'<lambda>' pass after the following passes: ") as caught:
+        PassManager([lambda module: None])(module)
+    assert "pass_result_wrapper" in str(caught.value.__cause__)
+    other = fx.symbolic_trace(lambda x: T.cos(x))
+
+    def change(given: fx.GraphModule) -> fx.GraphModule:
+        return other
+
+    wrapped = pass_result_wrapper(change)
+    assert wrapped is not None and wrapped.__name__ == "change"
+    nothing = pass_result_wrapper(lambda given: None)
+    assert PassManager([nothing])(module) == (module, True)  # type: ignore[list-item]
+    assert PassManager([wrapped])(module) == PassResult(other, True)
+    kept = pass_result_wrapper(lambda given: PassResult(given, False))
+    assert kept is not None and kept(module) == (module, False)
+    assert pass_result_wrapper(None) is None

@@ -81,6 +81,56 @@ def test_assert_and_sizes() -> None:
         T._check_tensor_all_with(ValueError, T.tensor([True, False]), lambda: "all")
 
 
+def test_tensors_and_numbers_are_asserted() -> None:
+    T._assert_async(T.tensor(2.0))
+    T._assert_scalar(True, "unused")
+    for wrong, text in (
+        (lambda: T._assert_async(T.tensor(0)), "nonzero value, but got zero"),
+        (lambda: T._assert_async(T.tensor(False), "a reason"), "a reason"),
+        (lambda: T._assert_async(T.ones(2)), "more than one value is ambiguous"),
+        (lambda: T._assert_scalar(0, "a reason"), "a reason"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            wrong()
+    x = T.ones(2, 3)
+    T._assert_tensor_metadata(x)
+    T._assert_tensor_metadata(x, (2, 3), [3, 1], T.float32, device="cpu", layout=T.strided)
+    for given, text in (
+        ({"size": []}, r"sizes mismatch! Expected: \[\], Got: \[2, 3\]"),
+        ({"stride": [1, 2]}, "strides mismatch"),
+        ({"dtype": T.float64}, "dtype mismatch"),
+        ({"device": "meta"}, "device mismatch! Expected: meta, Got: cpu"),
+        ({"layout": T.sparse_coo}, "layout mismatch"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            T._assert_tensor_metadata(x, **given)
+
+
+def test_all_and_any_of_bools() -> None:
+    x = T.tensor([True, False])
+    assert T.equal(T._is_all_true(x), T.tensor(False))
+    assert T.equal(T._is_any_true(x), T.tensor(True))
+    for function in (T._is_all_true, T._is_any_true):
+        with pytest.raises(RuntimeError, match="bools"):
+            function(T.ones(2))
+
+
+def test_ranges_of_sizes() -> None:
+    T.sym_constrain_range(5, min=5, max=5)
+    T.sym_constrain_range(-5)
+    T.sym_constrain_range_for_size(0, max=3)
+    largest = (1 << 63) - 1
+    for wrong, text in (
+        (lambda: T.sym_constrain_range(5, max=3), rf"for 5 between \[{-largest - 1}, 3\]"),
+        (lambda: T.sym_constrain_range(5, min=7), rf"for 5 between \[7, {largest}\]"),
+        (lambda: T.sym_constrain_range(5, min=9, max=1), "Got min=9 max=1"),
+        (lambda: T.sym_constrain_range_for_size(-1), rf"for -1 between \[0, {largest}\]"),
+        (lambda: T.sym_constrain_range_for_size(0, max=2), "greater than 2. got: 2"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            wrong()
+
+
 def test_plain_numbers_stand_for_sizes() -> None:
     assert T.sym_max(2, 3) == 3 and T.sym_min(2, 3) == 2 and T.sym_int(2.7) == 2
     assert T.sym_not(False) is True and T.sym_float(2) == 2.0 and T.sym_ite(True, 1, 2) == 1
