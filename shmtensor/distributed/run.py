@@ -25,15 +25,17 @@ from types import FrameType
 
 from shmtensor.distributed._errors import DistNetworkError
 from shmtensor.distributed._tcp_store import TCPStore
+from shmtensor.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from shmtensor.multiprocessing import _exec_with_parent
 from shmtensor.multiprocessing._exit_status import in_words
 
-__all__ = ["main"]
+__all__ = ["get_args_parser", "main", "parse_args", "run"]
 
 _DEFAULT_PORT = 29500
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _processes(text: str) -> int:
+def _processes(text: str | int) -> int:
     if text in ("auto", "cpu"):
         return len(os.sched_getaffinity(0))
     value = int(text)
@@ -42,7 +44,19 @@ def _processes(text: str) -> int:
     return value
 
 
-def _parser() -> argparse.ArgumentParser:
+def _machines(text: str | int) -> int:
+    least, _, most = str(text).partition(":")
+    if most not in ("", least):
+        raise argparse.ArgumentTypeError(f"as many machines at the end as at first, got {text}")
+    return int(least)
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Source:
+        torch.distributed.run.get_args_parser.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m shmtensor.distributed.run",
         description="Start a program several times, as the ranks of a group.",
@@ -55,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "nproc-per-node", type=_processes, default=1, metavar="N", help="processes; auto: one a CPU"
     )
-    add("nnodes", type=int, default=1, metavar="N", help="machines; the backend shm has one")
+    add("nnodes", type=_machines, default=1, metavar="N", help="machines; the backend shm has one")
     add("node-rank", type=int, default=0, metavar="N", help="the number of this machine")
     add("master-addr", default=None, metavar="HOST", help="machine 0 (127.0.0.1)")
     add(
@@ -69,9 +83,26 @@ def _parser() -> argparse.ArgumentParser:
     add("shutdown-timeout", type=float, default=5.0, metavar="S", help="from SIGTERM to SIGKILL")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
     add("no-python", action="store_true", help="the program is not a Python program")
-    parser.add_argument("program", help="the program, and its arguments")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("training_script", metavar="program", help="and its arguments")
+    parser.add_argument(
+        "training_script_args",
+        metavar="arguments",
+        nargs=argparse.REMAINDER,
+        help=argparse.SUPPRESS,
+    )
     return parser
+
+
+def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of a command line.
+
+    Args:
+        args: Its words; None: those of this process.
+
+    Source:
+        torch.distributed.run.parse_args.
+    """
+    return get_args_parser().parse_args(args)
 
 
 class _Ended(Exception):
@@ -99,8 +130,9 @@ class _Run:
         """Return what each process executes."""
         o = self.options
         if o.no_python:
-            return [o.program, *o.arguments]
-        return [sys.executable, "-u", *(["-m"] if o.module else []), o.program, *o.arguments]
+            return [o.training_script, *o.training_script_args]
+        module = ["-m"] if o.module else []
+        return [sys.executable, "-u", *module, o.training_script, *o.training_script_args]
 
     def start(self, attempt: int) -> None:
         """Start all processes."""
@@ -187,7 +219,19 @@ def _say(text: str) -> None:
     print(f"shmtensor.distributed.run: {text}", file=sys.stderr, flush=True)
 
 
-def _check(parser: argparse.ArgumentParser, o: argparse.Namespace) -> None:
+def _checked(given: argparse.Namespace) -> argparse.Namespace:
+    """The options with what follows from them.
+
+    Raises:
+        ValueError: Some do not fit each other, or the program.
+    """
+    o = argparse.Namespace(**vars(given))
+    try:
+        o.nproc_per_node, o.nnodes = _processes(o.nproc_per_node), _machines(o.nnodes)
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(str(error)) from None
+    o.node_rank, o.max_restarts = int(o.node_rank), int(o.max_restarts)
+    o.master_port = None if o.master_port is None else int(o.master_port)
     if o.standalone:
         o.nnodes, o.node_rank, o.master_addr, o.master_port = 1, 0, None, None
         o.rdzv_endpoint = ""
@@ -197,13 +241,91 @@ def _check(parser: argparse.ArgumentParser, o: argparse.Namespace) -> None:
             host, port = o.rdzv_endpoint, str(_DEFAULT_PORT)
         o.master_addr, o.master_port = host or "127.0.0.1", int(port)
     if o.nnodes < 1 or not 0 <= o.node_rank < o.nnodes:
-        parser.error(f"--node-rank {o.node_rank} of --nnodes {o.nnodes}")
+        raise ValueError(f"--node-rank {o.node_rank} of --nnodes {o.nnodes}")
     if o.nnodes > 1 and o.master_port is None:
         o.master_port = _DEFAULT_PORT
     if o.nnodes > 1 and o.master_addr is None:
-        parser.error("--nnodes above 1 needs --master-addr")
-    if not o.module and not o.no_python and not os.path.exists(o.program):
-        parser.error(f"there is no program {o.program}")
+        raise ValueError("--nnodes above 1 needs --master-addr")
+    if not o.module and not o.no_python and not os.path.exists(o.training_script):
+        raise ValueError(f"there is no program {o.training_script}")
+    return o
+
+
+class _Failed(Exception):
+    """A rank has failed for the last time."""
+
+    def __init__(self, failure: ProcessFailure, rank: int) -> None:
+        super().__init__(rank)
+        self.failure = failure
+        self.rank = rank
+
+
+def _supervise(run: _Run) -> None:
+    """Run all ranks to their ends, as often as the options allow.
+
+    Raises:
+        _Failed: One has failed.
+        _Ended: A signal has ended the run.
+        OSError, DistNetworkError: The program cannot be started.
+    """
+    options = run.options
+    for number in _SIGNALS:
+        signal.signal(number, _raise_ended)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide the statuses
+    attempt = 0
+    try:
+        while True:
+            run.start(attempt)
+            found = run.first_failure()
+            if found is None:
+                return
+            rank, status = found
+            local = rank - options.node_rank * len(run.processes)
+            failure = ProcessFailure(local, run.processes[local].pid, status, "<N/A>")
+            text = f"rank {rank} (pid {failure.pid}) {in_words(status)}"
+            if attempt >= options.max_restarts:
+                _say(f"{text}; the other ranks are ended")
+                raise _Failed(failure, rank)
+            attempt += 1
+            _say(f"{text}; all ranks start again ({attempt} of {options.max_restarts})")
+            run.end()
+    except _Ended as ended:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        run.end(ended.number)
+        raise
+    except BaseException:
+        run.end()
+        raise
+
+
+def run(args: argparse.Namespace) -> None:
+    """Start the ranks that options ask for, and wait until all have ended.
+
+    Args:
+        args: From `get_args_parser`; numbers may be texts.
+
+    Raises:
+        ChildFailedError: A rank has failed.
+        ValueError: Some options do not fit each other, or the program.
+        SystemExit: A signal has ended the run; the status is 128 and its number.
+        OSError, DistNetworkError: The program cannot be started.
+
+    Source:
+        torch.distributed.run.run.
+    """
+    started = _Run(_checked(args))
+    numbers = (*_SIGNALS, signal.SIGCHLD)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        _supervise(started)
+    except _Failed as failed:
+        raise ChildFailedError(args.training_script, {failed.rank: failed.failure}) from None
+    except _Ended as ended:
+        raise SystemExit(128 + ended.number) from None
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -213,39 +335,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0: all ranks have ended with 0; 1: one has failed; 2: bad options; 128 and the signal's
         number: a signal has ended the run.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    _check(parser, options)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _raise_ended)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide the statuses
-    run = _Run(options)
-    attempt = 0
+    parser = get_args_parser()
     try:
-        while True:
-            run.start(attempt)
-            failure = run.first_failure()
-            if failure is None:
-                return 0
-            rank, status = failure
-            local = rank - options.node_rank * len(run.processes)
-            text = f"rank {rank} (pid {run.processes[local].pid}) {in_words(status)}"
-            if attempt >= options.max_restarts:
-                _say(f"{text}; the other ranks are ended")
-                run.end()
-                return 1
-            attempt += 1
-            _say(f"{text}; all ranks start again ({attempt} of {options.max_restarts})")
-            run.end()
+        options = _checked(parser.parse_args(arguments))
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        _supervise(_Run(options))
+    except _Failed:
+        return 1
     except _Ended as ended:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        run.end(ended.number)
         return 128 + ended.number
     except (OSError, DistNetworkError) as error:
         _say(f"the program cannot be started: {error}")
-        run.end()
         return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -58,6 +58,53 @@ def test_ranks_are_started(tmp_path: Path) -> None:
     assert (code, out) == (0, "3.0 3 3 ['--x', '1']\n"), err
 
 
+PROGRAM_RUNS = """
+    import signal, sys
+    from shmtensor.distributed import run
+    from shmtensor.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    before = signal.getsignal(signal.SIGTERM)
+    options = run.get_args_parser().parse_args([sys.argv[1], "--x", "1"])
+    assert options.training_script_args == ["--x", "1"]
+    assert run.parse_args([sys.argv[1]]).training_script == sys.argv[1]
+    options.nproc_per_node, options.nnodes, options.master_port = "3", "1:1", None
+    run.run(options)
+    options.training_script_args = ["fail"]
+    try:
+        run.run(options)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        print(rank, failure.local_rank, failure.exitcode)
+    assert signal.getsignal(signal.SIGTERM) is before
+    options.nnodes = "1:2"
+    try:
+        run.run(options)
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_programs_start_ranks(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    fails = """
+    if sys.argv[1:] == ["fail"] and os.environ["RANK"] == "1":
+        sys.exit(7)
+    """
+    ranks = program(tmp_path / "ranks", SUM.replace("sys.argv[1:])", "sys.argv[1:], flush=True)"))
+    Path(ranks).write_text(Path(ranks).read_text() + textwrap.dedent(fails))
+    path = program(tmp_path, PROGRAM_RUNS)
+    found = subprocess.run(
+        [sys.executable, path, ranks], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == [
+        "3.0 3 3 ['--x', '1']",
+        "3.0 3 3 ['fail']",
+        "1 1 7",
+        "as many machines at the end as at first, got 1:2",
+    ]
+
+
 def test_modules_and_other_programs_are_started(tmp_path: Path) -> None:
     program(tmp_path, SUM)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
