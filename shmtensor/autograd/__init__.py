@@ -46,6 +46,8 @@ __all__ = [
 _LATER = {
     "DeviceType": "profiler_util",
     "ProfilerActivity": "shmtensor.profiler",
+    "_disable_profiler": "profiler",
+    "_profiler_enabled": "profiler",
     "functional": "",
     "kineto_available": "profiler",
     "profiler": "",

@@ -78,8 +78,10 @@ class _Recording:
 
     @classmethod
     def end(cls, flags: int) -> list[Any]:
-        """It ends; returns all records."""
+        """It ends; returns all records, none when `stop` came before."""
         with cls._lock:
+            if flags not in cls._flags:
+                return []
             cls._flags.remove(flags)
             if not cls._flags:
                 _C._profiler_stop()
@@ -89,12 +91,44 @@ class _Recording:
             return rows
 
     @classmethod
+    def runs(cls) -> bool:
+        """Whether any profile runs."""
+        return bool(cls._flags)
+
+    @classmethod
+    def stop(cls) -> None:
+        """All profiles end, and lose what they have recorded."""
+        with cls._lock:
+            if cls._flags:
+                _C._profiler_stop()
+                _C._profiler_clear()
+                cls._flags.clear()
+
+    @classmethod
     def forget(cls) -> None:
         """In the child of a fork: the profiles are the parent's."""
         cls._flags = []
 
 
 os.register_at_fork(after_in_child=_Recording.forget)
+
+
+def _profiler_enabled() -> bool:
+    """Return whether a profile runs.
+
+    Source:
+        torch.autograd._profiler_enabled.
+    """
+    return _Recording.runs()
+
+
+def _disable_profiler() -> None:
+    """Stop all profiles that run; those have no events then.
+
+    Source:
+        torch.autograd._disable_profiler.
+    """
+    _Recording.stop()
 
 
 @dataclass

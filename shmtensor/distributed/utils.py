@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from shmtensor._core._tensor import Tensor
+from shmtensor.distributed._collectives import broadcast
+from shmtensor.nn import Module
 from shmtensor.nn.utils.rnn import PackedSequence
 
 __all__: list[str] = []
@@ -29,6 +31,48 @@ def _p_assert(cond: Any, s: str, raise_assertion_error: bool = True) -> None:
         traceback.print_stack()
         if raise_assertion_error:
             raise AssertionError(s)
+
+
+def _sync_module_states(
+    module: Module,
+    process_group: Any,
+    broadcast_bucket_size: int,
+    src: int,
+    params_and_buffers_to_ignore: Container[str],
+    broadcast_buffers: bool = True,
+) -> None:
+    """Give the module of every rank the parameters and buffers of one rank.
+
+    Args:
+        module: Of the same parameters and buffers on all ranks.
+        process_group: The group.
+        broadcast_bucket_size: Accepted; tensors are sent one by one.
+        src: The rank in the group.
+        params_and_buffers_to_ignore: Names that stay as they are.
+        broadcast_buffers: Send the buffers, too.
+    """
+    named: dict[str, Tensor] = dict(module.named_parameters())
+    if broadcast_buffers:
+        named.update(module.named_buffers())
+    states = [
+        value.detach() for name, value in named.items() if name not in params_and_buffers_to_ignore
+    ]
+    _sync_params_and_buffers(process_group, states, broadcast_bucket_size, src)
+
+
+def _sync_params_and_buffers(
+    process_group: Any, module_states: list[Tensor], broadcast_bucket_size: int, src: int
+) -> None:
+    """Give the tensors of every rank the elements of those of one rank.
+
+    Args:
+        process_group: The group.
+        module_states: Tensors of the same sizes on all ranks.
+        broadcast_bucket_size: Accepted; tensors are sent one by one.
+        src: The rank in the group.
+    """
+    for state in module_states:
+        broadcast(state, group=process_group, group_src=src)
 
 
 def _replace_by_prefix(state_dict: dict[str, Any], old_prefix: str, new_prefix: str) -> None:

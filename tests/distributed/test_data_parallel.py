@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import subprocess
 import sys
@@ -332,6 +333,43 @@ def _prepares(rank: int, size: int) -> None:
 
 def test_a_backward_prepared_by_hand() -> None:
     run(2, _prepares)
+
+
+def _tells(rank: int, size: int) -> None:
+    model = DistributedDataParallel(Net(), bucket_cap_mb=1, find_unused_parameters=True)
+    facts = model._get_ddp_logging_data()
+    assert (facts["rank"], facts["world_size"], facts["backend_name"]) == (rank, size, "shm")
+    assert facts["module_name"] == "Net" and facts["find_unused_parameters"] == 1
+    n_bytes = sum(4 * p.numel() for p in model.parameters())
+    assert facts["bucket_sizes"] == str(facts["total_parameter_size_bytes"]) == str(n_bytes)
+    assert facts["bucket_cap_bytes"] == 1 << 20 and facts["iteration"] == 0
+    for _ in range(2):
+        assert model.reducer._rebuild_buckets() is False
+        model(_batch(1)).sum().backward()
+    assert model._get_ddp_logging_data()["iteration"] == 2
+    assert all(isinstance(value, int | str) for value in facts.values())
+
+
+def test_facts_of_a_model() -> None:
+    run(2, _tells)
+
+
+def _sends_states(rank: int, size: int) -> None:
+    module = T.nn.BatchNorm1d(2)
+    for value in (*module.parameters(), module.running_mean, module.running_var):
+        T.nn.init.constant_(value, rank + 1)
+    group = dist.distributed_c10d._get_default_group()
+    utils = importlib.import_module("shmtensor.distributed.utils")
+    utils._sync_module_states(module, group, 1 << 20, 1, {"bias"}, broadcast_buffers=False)
+    assert (module.weight[0].item(), module.bias[0].item()) == (2, rank + 1)
+    assert module.running_mean[0].item() == rank + 1
+    utils._sync_module_states(module, group, 1 << 20, 0, {"running_var"})
+    assert (module.bias[0].item(), module.running_mean[0].item()) == (1, 1)
+    assert module.running_var[0].item() == rank + 1
+
+
+def test_states_of_one_rank_are_sent_to_all() -> None:
+    run(2, _sends_states)
 
 
 def _hook(rank: int, size: int) -> None:

@@ -138,6 +138,22 @@ def test_steps_of_a_schedule() -> None:
     assert p.events()[0].trace_name == "ProfilerStep#6"
 
 
+def test_a_running_profile_is_seen_and_stopped() -> None:
+    autograd = st.autograd
+    assert autograd._profiler_enabled() is False
+    autograd._disable_profiler()
+    running = autograd.profiler.profile()
+    with running:
+        st.ones(2) + 1
+        assert autograd._profiler_enabled() is True
+        autograd._disable_profiler()
+        assert autograd._profiler_enabled() is False
+    assert len(running.function_events) == 0
+    with autograd.profiler.profile() as again:
+        st.ones(2) + 1
+    assert len(again.function_events) == 2
+
+
 def test_without_a_schedule_all_is_one_trace() -> None:
     seen: list[int] = []
     with profile(activities=CPU, on_trace_ready=lambda p: seen.append(len(p.events()))) as p:

@@ -173,6 +173,7 @@ class Reducer:
         sparse: Addresses (`id`) of the parameters whose gradients are sparse.
 
     Attributes:
+        n_finished: How many backwards had their gradients reduced.
         static_used: With *is_static*, the parameters that the first forward has used; None before.
     """
 
@@ -192,6 +193,7 @@ class Reducer:
         self._static_unused: set[int] | None = None
         self._expects = False
         self._finished_in = 0  # the number of the backward whose gradients were reduced last
+        self.n_finished = 0  # backwards whose gradients were reduced
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.divisor: int = group.size()  # of the sums of gradients
         self.buckets = _in_buckets(parameters, bucket_bytes, sparse)
@@ -248,6 +250,14 @@ class Reducer:
             RuntimeError: The backward before did not reach some parameters.
         """
         self.expect(used_parameters(outputs) if outputs else None)
+
+    def _rebuild_buckets(self) -> bool:
+        """Return whether the buckets are others from now on: they never are.
+
+        Source:
+            torch.distributed.Reducer._rebuild_buckets.
+        """
+        return False
 
     def _raise_unfinished(self) -> None:
         missing = [
@@ -336,6 +346,7 @@ class Reducer:
                 else:
                     parameter.grad.detach().copy_(reduced)
         self.reset()
+        self.n_finished += 1
         self._finished_in = _C._backward_outermost_number()
 
     def shadow(self) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shmtensor import _C
 from shmtensor._core._groups import algorithms, distributed
 from shmtensor._core._tensor import Tensor
+from shmtensor.nn.modules.batchnorm import SyncBatchNorm
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.modules.sparse import Embedding, EmbeddingBag
 from shmtensor.nn.parallel._reducer import Reducer, find_tensors, used_parameters
@@ -232,6 +233,40 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """Return facts about the module, the group and the buckets, as numbers and texts.
+
+        Torch's times of forwards and backwards are missing.
+
+        Source:
+            torch.nn.parallel.DistributedDataParallel._get_ddp_logging_data.
+        """
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        dtypes = dict.fromkeys(str(p.dtype).rpartition(".")[2] for p in parameters)
+        sizes = [
+            sum(p.numel() * p.element_size() for p in bucket.parameters())
+            for bucket in self.reducer.buckets
+        ]
+        return {
+            "backend_name": distributed().get_backend(self.process_group),
+            "bucket_sizes": ", ".join(map(str, sizes)),
+            "device_ids": "",
+            "dtypes": ", ".join(dtypes),
+            "module_name": type(self.module).__name__,
+            "broadcast_buffers": int(self.broadcast_buffers),
+            "bucket_cap_bytes": self._bucket_bytes,
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": 0,
+            "has_sync_bn": int(any(isinstance(m, SyncBatchNorm) for m in self.module.modules())),
+            "is_multi_device_module": 0,
+            "iteration": self.reducer.n_finished,
+            "num_parameter_tensors": len(parameters),
+            "output_device": -1,
+            "rank": self.process_group.rank(),
+            "total_parameter_size_bytes": sum(sizes),
+            "world_size": self.process_group.size(),
+        }
 
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Let a function reduce the gradients.
