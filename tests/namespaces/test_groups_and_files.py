@@ -47,6 +47,24 @@ def test_parts_of_groups_are_types_to_ask_for() -> None:
         mesh.init_device_mesh("cpu", (1,))
 
 
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7])
+def test_pieces_are_as_of_chunk(n: int) -> None:
+    cut = importlib.import_module("shmtensor.distributed.tensor").Shard.local_shard_size_and_offset
+    pieces = [cut(n, 3, rank) for rank in range(3)]
+    assert sum(size for size, _ in pieces) == n
+    found = [list(range(begin, begin + size)) for size, begin in pieces if size]
+    assert found == [each.tolist() for each in T.arange(n).chunk(3) if each.numel()]
+
+
+def test_pieces_of_pieces() -> None:
+    types = importlib.import_module("shmtensor.distributed.tensor.placement_types")
+    strided = types._StridedShard(0, split_factor=2)
+    # 7 elements are cut in two (4 and 3), and each part in three: 2, 2, 0 and 1, 1, 1.
+    found = [strided.local_shard_size_and_offset(7, 3, rank) for rank in range(3)]
+    assert found == [(3, 0), (3, 2), (1, 6)]
+    assert strided.local_shard_size_and_offset(2, 3, 2) == (0, -1)
+
+
 def test_the_local_rank_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     with pytest.raises(RuntimeError, match="LOCAL_RANK"):
