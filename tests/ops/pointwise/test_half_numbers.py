@@ -35,6 +35,7 @@ def _is_rounded_once(result: torch.Tensor, exact: torch.Tensor) -> None:
     assert torch.equal(result, exact.to(result.dtype))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("number", NUMBERS)
