@@ -14,7 +14,7 @@ from typing import Any
 import mp_pool_tasks as tasks
 import pytest
 from interrupts import at_random, everywhere
-from waiting import until
+from waiting import process_state, until
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -45,7 +45,20 @@ def _ends(pool: Pool) -> None:
     joining = threading.Thread(target=pool.join, daemon=True)
     joining.start()
     joining.join(HANG_S)
-    assert not joining.is_alive()
+    assert not joining.is_alive(), _seen(pool)
+
+
+def _seen(pool: Pool) -> str:
+    """What a pool that does not end waits for."""
+    group = pool._workers
+    workers = [
+        f"{worker.child.pid} {process_state(worker.child.pid)} ready={worker.is_ready}"
+        f" busy={worker.channel.sender.is_busy} unsent={worker.channel.sender.has_unsent}"
+        for worker in group._workers
+    ]
+    return (
+        f"{workers}, results {dict(group._cache)}, tasks {group._taskqueue._items} {group._ready}"
+    )
 
 
 _numbers = itertools.count()
