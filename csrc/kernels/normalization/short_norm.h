@@ -12,6 +12,7 @@ typedef struct shmt__short_norm_args {
   int64_t length;
   double eps;
   bool uncentred; /* RMS norm: the mean is not subtracted */
+  bool to_length; /* divides by max(2-norm, eps) instead of the standard deviation */
 } shmt__short_norm_args;
 
 #endif

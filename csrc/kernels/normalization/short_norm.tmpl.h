@@ -17,7 +17,7 @@ enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };
                                                        r++, at += length, c++)
 
 /* data: out, x, weight or NULL, bias or NULL; and for each row a double, the mean (0 when uncentred), and another, the
- * inverse standard deviation. n is at most SHMT_SHORT_ROWS_PER_BLOCK; ctx: shmt__short_norm_args. */
+ * inverse standard deviation or 2-norm. n is at most SHMT_SHORT_ROWS_PER_BLOCK; ctx: shmt__short_norm_args. */
 void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__short_norm_args* s = ctx;
   const int64_t length = s->length;
@@ -26,7 +26,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
   double* const means = (double*)(void*)data[4];
   double* const scales = (double*)(void*)data[5];
   C cells[FN(cells)], factor[SHMT_SHORT_ROWS_PER_BLOCK];
-  const double share = 1 / (double)length;
+  const double share = s->to_length ? 1 : 1 / (double)length;
+  const double added = s->to_length ? 0 : s->eps, least = s->to_length ? s->eps : 0;
   double squares[SHMT_SHORT_ROWS_PER_BLOCK] = {0};
   (void)strides;
 #if SHMT_IS_HALF
@@ -51,7 +52,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
     cells[c] = (C)d;
   }
   for (int64_t r = 0; r < n; r++) {
-    scales[r] = 1 / sqrt(squares[r] * share + s->eps);
+    const double root = sqrt(squares[r] * share + added);
+    scales[r] = 1 / (root < least ? least : root);
     factor[r] = (C)scales[r];
   }
   for (int64_t i = 0; i < length; i++) {
