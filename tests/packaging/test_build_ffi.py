@@ -196,7 +196,7 @@ def test_installed_binaries_have_no_path_of_the_tree(tree):
         "import build_ffi, pathlib; "
         "build_ffi.build(in_place=False).install(pathlib.Path('out/shmtensor'), stripped=True)"
     )
-    environment = {**os.environ, "SHMTENSOR_BUNDLE_BLAS": "0"}
+    environment = {**os.environ, "SHMTENSOR_BUNDLE_BLAS": "0", "SHMTENSOR_CFLAGS": "-g1"}
     subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, check=True)
     built, installed = (
         next(p.glob("_C.*.so")) for p in (tree / "build/native", tree / "out/shmtensor")

@@ -25,6 +25,7 @@ def _same(got: st.Tensor, want: st.Tensor) -> None:
     st.testing.assert_close(got.to_dense() if got.layout is not st.strided else got, want)
 
 
+@pytest.mark.check
 def test_made_of_parts() -> None:
     crow, column, values = [0, 2, 2, 3], [0, 2, 1], st.arange(6.0).reshape(3, 2)
     t = st.sparse_csr_tensor(crow, column, values, (3, 4, 2), check_invariants=True)
