@@ -188,6 +188,8 @@ class Parent(Generic[ModelT]):
         if self.folder is not None:
             self.save()
         if isinstance(error, KeyboardInterrupt):
+            # It may have come while the lack of a file was handled, which is not why it came.
+            error.__suppress_context__ = True
             steps = f"hogwild.run() was interrupted after {self.board.n_steps()} steps"
             if self.folder is None:
                 error.args = (f"{steps}; without folder= nothing was saved",)

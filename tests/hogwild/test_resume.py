@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mp_scripts import users_of
 
 import shmtensor as st
 from shmtensor import hogwild
-from shmtensor.hogwild import _checkpoint
+from shmtensor.hogwild import _checkpoint, _parent
 
 #: Prints its session and process ids, and trains until it is killed.
 _PROGRAM = """
@@ -102,6 +103,21 @@ def test_speeds_after_a_resumption_are_those_of_this_part(tmp_path: Path) -> Non
     assert [worker.steps for worker in again.workers] == [401, 401]
     assert all(0 < worker.steps_per_second <= 1000 for worker in again.workers)  # 1 ms a step
     assert again.steps > first.steps
+
+
+def test_an_interrupt_does_not_tell_of_what_was_handled_when_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(*_: object) -> None:
+        try:
+            raise FileNotFoundError("no checkpoint yet")
+        except FileNotFoundError:
+            raise KeyboardInterrupt  # noqa: B904 -- as the handler of a signal does
+
+    monkeypatch.setattr(_parent.Parent, "watch", watch)
+    with pytest.raises(KeyboardInterrupt, match="the same call continues") as caught:
+        _again(tmp_path, steps=20)
+    assert "no checkpoint yet" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
