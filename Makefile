@@ -47,6 +47,7 @@ $(STAMP)/backend: pyproject.toml | $(BIN)/python $(STAMP)
 	$(BIN)/python tools/build_requires.py | $(BIN)/python -m pip install -q -r /dev/stdin
 	@touch $@
 
+# --no-compile: of the packages, Python compiles what is imported, which is a small part of it.
 $(STAMP)/install: pyproject.toml setup.py build_ffi.py $(STAMP)/backend | $(STAMP)
 	@echo "the first compilation takes a few minutes"
 	@$(BIN)/python build_ffi.py --this-machine

@@ -65,7 +65,8 @@ _COMMON = (
     "-std=gnu11 -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden -fPIC"
     " -pthread -Wall -Wextra -Werror=implicit-function-declaration"
 )
-# "native" has no debug information: it takes a tenth of the time of a build, and wheels have none.
+# "native" has no debug information: wheels have none, and where no kernel is compiled it takes a
+# tenth of the time.
 # -O1 for the sanitizers: -O0 overflows stacks, -O2 hides what they look for.
 _FLAGS = {
     "native": f"{_COMMON} -O3",

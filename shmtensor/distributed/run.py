@@ -325,7 +325,8 @@ def run(args: argparse.Namespace) -> None:
         raise SystemExit(128 + ended.number) from None
     finally:
         for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+            if handler is not None:  # set by Python
+                signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,8 +58,8 @@ static shmt_status fail_other(const shmt__session* s, const shmt__opened_lock* o
 }
 
 /* Find the lock, if `is_its` says yes, and keep the sessions' lock: until the caller gives that up, this process stays
- * the client that it is, and so has or gives back each slot under the right number. Returns the pinned session, as long
- * as which the lock *out is valid; NULL: *out_failure says why. */
+ * the client that it is, and so has or gives back each slot under the right number. Returns the session, pinned: the
+ * lock *out is valid until it is unpinned. NULL: no lock was found or taken, and *out_failure is the recorded error. */
 static shmt__session* find_and_lock(shmt_service* v, const shmt__opened_lock* o,
                                     bool (*is_its)(const shmt__session* s, const shmt__opened_lock* o),
                                     shmt__named_lock** out, shmt_status* out_failure) {

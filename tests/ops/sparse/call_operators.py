@@ -33,6 +33,10 @@ _PLAIN: dict[str, Any] = {
 }
 
 
+#: As many as `sparse_forms` makes.
+_MOST_FORMS = 7
+
+
 def sparse_forms(dense: Any) -> Iterator[Any]:
     """The tensor in sparse layouts, also with entries that are not coalesced."""
     if dense.dim() == 0:
@@ -45,9 +49,12 @@ def sparse_forms(dense: Any) -> Iterator[Any]:
     )
     if dense.dim() > 1:
         yield dense.detach().to_sparse(1)
-    if dense.dim() == 2:
-        yield dense.detach().to_sparse_csr()
-        yield dense.detach().to_sparse_csc()
+    if dense.dim() > 1:
+        n_dense = dense.dim() - 2
+        yield dense.detach().to_sparse_csr(dense_dim=n_dense)
+        yield dense.detach().to_sparse_csc(dense_dim=n_dense)
+    if dense.dim() == 2:  # entries that are no numbers, where a matrix is wanted
+        yield dense.detach().unsqueeze(2).expand(-1, -1, 2).to_sparse_csr(dense_dim=1)
     if dense.is_floating_point():
         yield coo.clone().requires_grad_()
 
@@ -107,7 +114,7 @@ def with_sparse(
     for key, value in named.items():
         for other in _changed(value):
             yield positional, {**named, key: other}
-    for layout in range(6):
+    for layout in range(_MOST_FORMS):
         every = []
         for value in positional:
             forms = list(_changed(value))
