@@ -11,7 +11,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "comes_true",
     "is_readable",
     "let_the_manager_look",
+    "nothing_new_in_dev_shm",
     "process_state",
     "python_path",
     "runs",
@@ -60,6 +61,15 @@ def comes_true(condition: Callable[[], object]) -> bool:
         until(condition)
         return True
     return False
+
+
+def nothing_new_in_dev_shm(before: Collection[str]) -> bool:
+    """Whether the names in /dev/shm that are not among *before* go within `HANG_S` seconds.
+
+    Tests that run at the same time make names, too, which nothing tells from ours; theirs go.
+    """
+    new = set(os.listdir("/dev/shm")).difference(before)
+    return comes_true(lambda: new.isdisjoint(os.listdir("/dev/shm")))
 
 
 def process_state(pid: int) -> str:

@@ -256,7 +256,7 @@ def test_nothing_is_left_of_killed_ranks() -> None:
         time.sleep(0.3)
         for rank in range(3):
             ranks.kill(rank)
-    assert set(os.listdir("/dev/shm")) <= before
+    assert waiting.nothing_new_in_dev_shm(before)
     with open("/proc/net/unix") as sockets:
         assert "@shmtensor-group-" not in sockets.read()
 

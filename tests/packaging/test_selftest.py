@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
 from typing import Any
 
 import pytest
+import waiting
 
-from shmtensor.testing._selftest import section
+from shmtensor.testing._selftest import command, section
 from shmtensor.testing._selftest.command import main
 
 
@@ -43,6 +45,18 @@ def test_every_check_passes_here():
     wanted = {"version", "manager program", "matrix products", "backward", "queues, forkserver"}
     assert wanted <= set(names)
     assert next(reversed(json.loads(done.stdout)))["name"] == "nothing is left"
+
+
+def test_files_and_processes_that_are_left_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "_AFTER_S", 0.0)
+    (tmp_path / "forgotten").touch()
+    assert "forgotten" in command._left_behind("of nobody", str(tmp_path)).found
+    program = [sys.executable, "-c", "input()  # goes on"]
+    env = {**os.environ, "SHMTENSOR_SELFTEST": "of one"}
+    with subprocess.Popen(program, env=env, stdin=subprocess.PIPE) as left:
+        waiting.until(lambda: command._marked("of one"))
+        assert f"{left.pid} ({' '.join(program)})" in command._left_behind("of one", "/").found
+        assert left.wait() == -signal.SIGKILL
 
 
 def test_text_has_a_line_for_each_check_and_a_sum(capfd):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import waiting
 
 import shmtensor
 
@@ -63,4 +64,4 @@ def test_random_kills_hang_lose_and_leave_nothing(method: str) -> None:
         time.sleep(0.1)
     print(f"nothing left after {time.monotonic() - start:.1f} s")
     assert session[1:] not in Path("/proc/net/unix").read_text()
-    assert not {name for name in os.listdir("/dev/shm") if "shmtensor" in name} - before
+    assert waiting.nothing_new_in_dev_shm(before)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -98,28 +100,31 @@ def _marked(mark: str) -> list[int]:
     return found
 
 
-def _left_behind(mark: str, before: set[str]) -> Check:
-    """Wait for the processes of all sections, managers included, to end."""
+def _command(pid: int) -> str:
+    """Return what a process was started as; empty: it has ended."""
+    try:
+        return (
+            Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").replace("\0", " ")
+        )
+    except OSError:
+        return ""
+
+
+def _left_behind(mark: str, folder: str) -> Check:
+    """Wait for the processes of all sections, managers included, to end; *folder* was theirs."""
     name = "nothing is left"
     deadline = time.monotonic() + _AFTER_S
     while (pids := _marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     if pids:
+        named = ", ".join(f"process {pid} ({_command(pid)})" for pid in pids)
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        named = ", ".join(map(str, pids))
-        return Check(name, "bad", f"processes {named} still ran {_AFTER_S:g} s after the end")
-    if new := _files() - before:
-        return Check(name, "bad", f"files in /dev/shm: {', '.join(sorted(new))}")
-    return Check(name, "ok", "the managers ended, no process, no file in /dev/shm")
-
-
-def _files() -> set[str]:
-    """Return the names in /dev/shm that this package could have made."""
-    try:
-        return {name for name in os.listdir("/dev/shm") if "shmt" in name}
-    except OSError:
-        return set()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return Check(name, "bad", f"still ran {_AFTER_S:g} s after the end: {named}")
+    if files := sorted(os.listdir(folder)):
+        return Check(name, "bad", f"files in the temporary directory: {', '.join(files)}")
+    return Check(name, "ok", "the managers ended, no process, no temporary file")
 
 
 def _lower_levels() -> Sequence[str]:
@@ -127,18 +132,19 @@ def _lower_levels() -> Sequence[str]:
     return () if only_cpu_capability() else _LEVELS[: _LEVELS.index(cpu_capability())]
 
 
-def _results(quick: bool) -> Iterator[Check]:
-    mark, before = uuid.uuid4().hex, _files()
+def _results(quick: bool, folder: str) -> Iterator[Check]:
+    """Run everything; the temporary files of the sections are to go to *folder*, which is empty."""
+    mark, own = uuid.uuid4().hex, {"TMPDIR": folder}
     for section in _SECTIONS:
-        yield from _run(section, mark, {})
+        yield from _run(section, mark, own)
     for lower in () if quick else _lower_levels():
-        results = list(_run("operators", mark, {"SHMTENSOR_CPU_CAPABILITY": lower}))
+        results = list(_run("operators", mark, {**own, "SHMTENSOR_CPU_CAPABILITY": lower}))
         failed = [check for check in results if check.verdict == "bad"]
         for check in failed:
             yield Check(f"{check.name}, {lower}", check.verdict, check.found, check.advice)
         if not failed:
             yield Check(f"operators, level {lower}", "ok", f"{len(results)} checks as above")
-    yield _left_behind(mark, before)
+    yield _left_behind(mark, folder)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -167,10 +173,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     start = time.monotonic()
     checks = []
-    for check in _results(arguments.quick):
-        checks.append(check)
-        if not arguments.json:
-            print("\n".join(check_lines(check, _WIDTH)), flush=True)
+    with tempfile.TemporaryDirectory(prefix="shmtensor-", ignore_cleanup_errors=True) as folder:
+        for check in _results(arguments.quick, folder):
+            checks.append(check)
+            if not arguments.json:
+                print("\n".join(check_lines(check, _WIDTH)), flush=True)
     failed = sum(check.verdict == "bad" for check in checks)
     if arguments.json:
         print_json([asdict(check) for check in checks])
