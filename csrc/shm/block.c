@@ -46,8 +46,7 @@ static uint64_t bit_of(unsigned client) { return (uint64_t)1 << (client % 64); }
 bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint64_t generation) {
   shmt__block* b = &m->blocks[block];
   atomic_uint_least64_t* word = word_of(m, block, client / 64);
-  /* The caller will write this cache line (end a lease) after confirm() reads it: fetch it once, for writing. */
-  __builtin_prefetch(&b->leases, 1);
+  shmt__block_prefetch(m, block);
   /* seq_cst, first the bit and then the head: Note [Reclaiming]. */
   atomic_fetch_or_explicit(word, bit_of(client), memory_order_seq_cst);
   SHMT_FAILPOINT(hold_set);

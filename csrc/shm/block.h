@@ -4,6 +4,12 @@
 
 #include "shm/control_file.h"
 
+/* Have the cache lines of a block on their way, that of its head and that of its near holds: both will be written. */
+static inline void shmt__block_prefetch(const shmt__map* m, uint32_t block) {
+  __builtin_prefetch(&m->blocks[block].head, 1);
+  __builtin_prefetch(&m->blocks[block].holds, 1);
+}
+
 /* Begin to hold a block of this generation. False: the block is gone, and nothing has changed. */
 bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint64_t generation);
 /* Stop holding. */

@@ -209,10 +209,19 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__checked
   return SHMT_OK;
 }
 
+/* Others have the cache lines of these blocks, so each takes a while to come: have those of the blocks from `first` to
+ * `last` on their way. */
+static void prefetch(const shmt__map* m, const shmt__ring_block* blocks, uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i < last; i++)
+    if (SHMT_LIKELY(blocks[i].block < m->fixed.n_blocks)) shmt__block_prefetch(m, blocks[i].block);
+}
+
 shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blocks, uint32_t n,
                                    shmt_storage** out) {
+  enum { AHEAD = 8 };
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
+  prefetch(&s->map, blocks, 0, n < AHEAD ? n : AHEAD);
   shmt__sessions_lock();
   shmt__request_keep_lock(true); /* the caller has a lock of the ring */
   uint32_t end = shmt__map_blocks_end(&s->map);
@@ -221,6 +230,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
                       .nbytes = blocks[i].nbytes,
                       .block = blocks[i].block,
                       .session = s->id};
+    if (i + AHEAD < n) prefetch(&s->map, blocks, i + AHEAD, i + AHEAD + 1);
     if (h.block == (uint32_t)SHMT_HANDLE_NO_BLOCK)
       status = shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED,
                                    &out[i]);

@@ -24,11 +24,9 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
   SHMT_REQUIRE(old == NULL || old->generation == 0, SHMT_E_HANDLE,
                "the session is damaged: block %" PRIu32 " is in use here, and was free all the same",
                block);
-  shmt__held_block* h = calloc(1, sizeof *h);
+  shmt__held_block* h = malloc(sizeof *h);
   SHMT_REQUIRE(h != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *h);
-  h->session = s;
-  h->block = block;
-  atomic_init(&h->generation, generation);
+  *h = (shmt__held_block){.session = s, .block = block, .generation = generation};
   (*chunk)[block % SHMT_HELD_BLOCK_CHUNK] = h;
   if (old == NULL) s->n_held_blocks++;
   else s->n_old_records++; /* the old one's block went with our old number */
@@ -87,7 +85,7 @@ static void hold_record_for(shmt__held_block* h, void* arg) {
 }
 
 void shmt__session_hold_for(shmt__session* s, uint32_t client) {
-  enum { AHEAD = 8 }; /* blocks, whose two cache lines are on their way meanwhile */
+  enum { AHEAD = 8 };
   const uint32_t n_blocks = s->map.fixed.n_blocks;
   uint32_t left = s->n_held_blocks;
   if (SHMT_UNLIKELY(s->has_lost_blocks)) {
@@ -97,10 +95,8 @@ void shmt__session_hold_for(shmt__session* s, uint32_t client) {
   for (uint32_t first = 0; first < n_blocks && left > 0; first += SHMT_HELD_BLOCK_CHUNK) {
     shmt__held_block** chunk = s->held_blocks[first / SHMT_HELD_BLOCK_CHUNK];
     for (uint32_t i = 0; chunk != NULL && i < SHMT_HELD_BLOCK_CHUNK; i++) {
-      if (i + AHEAD < SHMT_HELD_BLOCK_CHUNK && chunk[i + AHEAD] != NULL) {
-        __builtin_prefetch(&s->map.blocks[first + i + AHEAD], 1);
-        __builtin_prefetch(&s->map.blocks[first + i + AHEAD].holds, 1);
-      }
+      if (i + AHEAD < SHMT_HELD_BLOCK_CHUNK && chunk[i + AHEAD] != NULL)
+        shmt__block_prefetch(&s->map, first + i + AHEAD);
       if (chunk[i] == NULL) continue;
       hold_for(&s->map, first + i, client);
       left--;

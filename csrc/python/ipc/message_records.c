@@ -10,7 +10,7 @@
 #include <string.h>
 
 _Thread_local shmt__py_message_writer* shmt__py_tls_writer __attribute__((tls_model("initial-exec")));
-static _Thread_local const shmt__py_message_reader* tls_reader;
+static _Thread_local const shmt__py_message_reader* tls_reader __attribute__((tls_model("initial-exec")));
 
 /* --- writing ---------------------------------------------------------------------------- */
 
