@@ -182,8 +182,12 @@ class TaskQueue:
     def append(self, item: Any) -> None:
         """Add an item for the feeder thread."""
         self._items.append(item)
-        self._bell.put(None)
+        self.ring()
         self.was_put()
+
+    def ring(self) -> None:
+        """Have the feeder thread look for items: an interrupted `put` may not have told it."""
+        self._bell.put(None)
 
     def get(self) -> Any:
         """Wait for the first item. The caller says with `was_fed` that it has no more tasks."""
@@ -569,6 +573,7 @@ class PoolWorkers:
     def close(self) -> None:
         """End when all results have arrived."""
         self._is_closing = True
+        self._taskqueue.ring()
         self.wake()
 
     def terminate(self) -> None:

@@ -176,14 +176,16 @@ class Pool(_standard.Pool):
         """Take no more tasks. The workers end when all tasks are done."""
         util.debug("closing pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
+            self._workers.close()  # first: an interrupted call can be made again
             self._state = _standard.CLOSE  # type: ignore[attr-defined]
-            self._workers.close()
 
     def terminate(self) -> None:
         """End the workers at once. Missing results raise `BrokenPoolError`."""
         util.debug("terminating pool")
         self._state = _standard.TERMINATE  # type: ignore[attr-defined]
-        self._terminate()
+        # Not by the finalizer, which runs once: an interrupted call can be made again.
+        self._workers.terminate()
+        self._terminate.cancel()
 
     def join(self) -> None:
         """Wait until the workers have ended.

@@ -30,6 +30,7 @@ from shmtensor.utils.data import (
     get_worker_info,
 )
 from shmtensor.utils.data._utils import loader_workers
+from shmtensor.utils.data._utils.loader_workers import LoaderWorkers
 from shmtensor.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
@@ -452,3 +453,20 @@ def test_a_worker_that_does_not_come_back_is_ended_by_force(
     del iterator
     assert workers[0].exitcode == -signal.SIGTERM
     assert workers[1].exitcode == 0
+
+
+def test_interrupted_end_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, interrupts = LoaderWorkers.end, iter([KeyboardInterrupt])
+
+    def end(self: LoaderWorkers) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+        real(self)
+
+    monkeypatch.setattr(LoaderWorkers, "end", end)
+    iterator = iter(DataLoader(TEN, num_workers=1))
+    next(iterator)
+    with pytest.raises(KeyboardInterrupt):
+        iterator._shutdown_workers()
+    iterator._shutdown_workers()
+    assert [worker.exitcode for worker in iterator._workers] == [0]

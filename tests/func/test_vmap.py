@@ -78,9 +78,7 @@ def test_random_operators_follow_the_flag() -> None:
         assert same.shape == (4, 100) and all(row.equal(same[0]) for row in same)
         with pytest.raises(RuntimeError, match="called random operation while in randomness error"):
             vmap(draw)(x)
-    with pytest.raises(
-        RuntimeError, match=r"same randomness with a batched tensor input\. Please file"
-    ):
+    with pytest.raises(RuntimeError, match=r"same randomness with a batched tensor input"):
         vmap(T.bernoulli, randomness="same")(x + 0.5)
     with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched"):
         vmap(lambda a: T.zeros(3).normal_(), randomness="different")(x)

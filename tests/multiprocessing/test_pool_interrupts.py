@@ -9,6 +9,7 @@ import gc
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import mp_pool_tasks as tasks
@@ -42,6 +43,10 @@ def _works(pool: Pool) -> None:
 
 def _ends(pool: Pool) -> None:
     pool.close()
+    _joins(pool)
+
+
+def _joins(pool: Pool) -> None:
     joining = threading.Thread(target=pool.join, daemon=True)
     joining.start()
     joining.join(HANG_S)
@@ -105,6 +110,37 @@ def test_signals_during_calls_leave_the_pool_whole(
         pass
     _works(pool)
     _ends(pool)
+
+
+def test_pool_ends_after_a_call_that_was_interrupted_before_the_feeder_heard_of_it(
+    pool: Pool,
+) -> None:
+    queue = pool._workers._taskqueue
+    bell = queue._bell
+
+    def put(item: object) -> None:
+        raise KeyboardInterrupt
+
+    queue._bell = SimpleNamespace(put=put)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        pool.map_async(tasks.square, range(2), 1)
+    queue._bell = bell
+    _ends(pool)
+
+
+@pytest.mark.parametrize("how", ["close", "terminate"])
+def test_interrupted_end_can_be_repeated(how: str) -> None:
+    made = [mp.get_context("fork").Pool(1)]
+
+    def end_again() -> None:
+        getattr(made[-1], how)()
+        _joins(made[-1])
+        made.append(mp.get_context("fork").Pool(1))
+
+    for _ in everywhere(lambda: getattr(made[-1], how)(), undo=end_again):
+        pass
+    end_again()
+    made[-1].terminate()
 
 
 def test_handler_that_gives_tasks_itself(pool: Pool) -> None:

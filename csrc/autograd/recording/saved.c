@@ -101,8 +101,7 @@ static shmt_status call_pack(const shmt__saved_hooks* hooks, shmt_tensor* t, voi
   SHMT_FAIL(
       SHMT_E_RUNTIME,
       "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
-      "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
-      "need to perform in-place operations on the input to a pack hook.");
+      "modified by in-place operations as this can lead to unexpected side-effects");
 }
 
 /* The kernel of ForwardAD, which calls the operator, will give the alias the tangent of its output. */

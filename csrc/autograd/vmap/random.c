@@ -35,8 +35,7 @@ static bool depends_on_shape(const shmt_operator* op) {
 
 static SHMT_COLD shmt_status fail_same(void) {
   SHMT_FAIL(SHMT_E_RUNTIME,
-            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with "
-            "functorch");
+            "Vmap does not currently support same randomness with a batched tensor input");
 }
 
 /* Draw for one example, and let all have its numbers. */
@@ -114,7 +113,7 @@ static shmt_status draw_different(shmt__batch_call* c) {
   if (writes(c->op)) {
     SHMT_REQUIRE(shmt__batch_has(c, 0), SHMT_E_RUNTIME,
                  "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
-                 "randomness. If this is necessary for your usage, please file an issue with functorch.");
+                 "randomness.");
     return s->args[1].type == SHMT_TYPE_TENSOR ? shmt__batch_pointwise(c) : shmt__batch_front(c);
   }
   if (size >= 0 && c->values[size].tag == SHMT_VALUE_INTS) return draw_sizes(c, size);

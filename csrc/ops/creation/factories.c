@@ -237,7 +237,7 @@ shmt_status shmt__empty_permuted(shmt_ints size, shmt_ints physical_layout, shmt
     const int64_t d = physical_layout.data[i];
     SHMT_REQUIRE(d >= 0 && d < size.len, SHMT_E_RUNTIME,
                  "Dimension out of range (expected to be between 0 and %" PRId64 ", but got %" PRId64
-                 " at index %" PRId64 ").  NB: negative dims not currently supported; file an issue if you want it.",
+                 " at index %" PRId64 ").  NB: negative dims not currently supported",
                  size.len - 1, d, i);
     SHMT_REQUIRE(!(seen >> d & 1), SHMT_E_RUNTIME, "Duplicate dim not allowed");
     seen |= (uint64_t)1 << d;

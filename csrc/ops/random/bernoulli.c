@@ -88,8 +88,7 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_TRY(shmt_op_permute(spread, (shmt_ints){order, self->n_dims}, &from));
   SHMT_TRY(shmt_op_permute(work, (shmt_ints){order, self->n_dims}, &to));
   SHMT_REQUIRE(draw_each(from, to, generator), SHMT_E_RUNTIME,
-               "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
-               "If so, please report an enhancement request to PyTorch.)");
+               "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
   return work == self ? SHMT_OK : shmt__tensor_copy(self, work);
 }
 

@@ -263,7 +263,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _shutdown_workers(self) -> None:
         """End all workers, and wait until they have ended."""
         self._give_up()
-        self._finalizer()
+        # Not by the finalizer, which runs once: an interrupted call can be made again.
+        self._group.end()
+        self._finalizer.cancel()
 
 
 class _Unreadable:
