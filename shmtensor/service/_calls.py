@@ -536,9 +536,10 @@ class Client:
     def close(self) -> None:
         """Call no more through this object. Futures that wait are cancelled."""
         self._is_closed = True
-        submitted, self._submitted = self._submitted, None
-        if submitted is not None and self._pid == os.getpid():
-            submitted.stop()
+        # Forgotten last: an interrupted call can be made again.
+        if self._submitted is not None and self._pid == os.getpid():
+            self._submitted.stop()
+        self._submitted = None
 
     def __enter__(self) -> Self:
         return self

@@ -15,8 +15,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED
+from functools import partial
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,11 +43,26 @@ class _Reply(Future[Any]):
 
     def __init__(self, client: Client) -> None:
         super().__init__()
+        self._condition: Any = (
+            Condition()
+        )  # the thread that reads needs it: Note [Interrupted waits]
         self._client = client
+
+    def begin(self) -> bool:
+        """Whether a result may be set now. False: it is cancelled, and those who wait are told."""
+        with self._condition:
+            was_told = self._state == CANCELLED_AND_NOTIFIED
+            return not was_told and self.set_running_or_notify_cancel()
+
+    def tell_cancelled(self) -> None:
+        """Tell those who wait by `concurrent.futures.wait` if it is cancelled."""
+        with self._condition:
+            if self.cancelled():
+                self.begin()
 
 
 class _Call(NamedTuple):
-    future: Future[Any]
+    future: _Reply
     packed: Any
     deadline: float | None
     timeout: float | None
@@ -201,7 +218,7 @@ class Submitted:
 
     def _finish(self, serial: int, is_error: bool, value: Any) -> None:
         call, client = self._end(serial), self._client()
-        if call is None or client is None or not call.future.set_running_or_notify_cancel():
+        if call is None or client is None or not call.future.begin():
             return
         try:
             result = client._result(is_error, value)
@@ -216,8 +233,8 @@ class Submitted:
         now = self._looked_s = time.monotonic()
         for serial, call in list(self._calls.items()):
             if call.future.cancelled():
-                if self._end(serial) is not None:
-                    _tell_cancelled(call)
+                call.future.tell_cancelled()
+                self._end(serial)
             elif call.deadline is not None and now >= call.deadline:
                 self._fail(serial, self._named()._late(call.timeout))
             elif not call.is_sent or self._line.is_lost(serial):
@@ -233,7 +250,7 @@ class Submitted:
             self._later.clear()
             self._later.extend(call for call in waiting if call not in late)
         for call in cancelled:
-            _tell_cancelled(call)
+            call.future.tell_cancelled()
         for call in late:
             _fail(call, self._named()._late(call.timeout))
         self._place_later()
@@ -281,16 +298,24 @@ class Submitted:
             return True
 
     def stop(self) -> None:
-        """Cancel what waits, and begin no more."""
+        """Cancel what waits, and begin no more. It can be interrupted and repeated."""
+        self._is_stopped = True
+        while ends := self._ends():
+            with contextlib.ExitStack() as all_of_them:  # whatever a callback raises
+                for call, end in ends:
+                    all_of_them.callback(_cancel, call, end)
+
+    def _ends(self) -> list[tuple[_Call, Callable[[], object]]]:
+        """Return all calls, and what forgets each."""
         with self._changed:
-            self._is_stopped = True
-            ended = [self._end(serial) for serial in list(self._calls)] + list(self._later)
-            self._later.clear()
-            self._changed.notify_all()
-        with contextlib.ExitStack() as all_of_them:  # whatever a callback raises
-            for call in ended:
-                if call is not None:
-                    all_of_them.callback(_cancel, call)
+            return [
+                *((call, partial(self._end, serial)) for serial, call in self._calls.items()),
+                *((call, partial(self._end_later, call)) for call in self._later),
+            ]
+
+    def _end_later(self, call: _Call) -> None:
+        with self._changed, contextlib.suppress(ValueError):
+            self._later.remove(call)
 
     def run_on_this_thread(self) -> bool:
         """Let the calling thread read the replies from now on; False: another one does.
@@ -304,22 +329,18 @@ class Submitted:
             return True
 
 
-def _cancel(call: _Call) -> None:
+def _cancel(call: _Call, end: Callable[[], object]) -> None:
     try:
         call.future.cancel()
     finally:  # whatever a callback raises
-        _tell_cancelled(call)
-
-
-def _tell_cancelled(call: _Call) -> None:
-    """Wake whoever waits by `concurrent.futures.wait`; once, by who ended the call."""
-    if call.future.cancelled():
-        call.future.set_running_or_notify_cancel()
+        if call.future.done() or call.future.running():
+            call.future.tell_cancelled()
+            end()
 
 
 def _fail(call: _Call, error: BaseException) -> None:
     with _callbacks():
-        if call.future.set_running_or_notify_cancel():
+        if call.future.begin():
             call.future.set_exception(error)
 
 

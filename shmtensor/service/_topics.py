@@ -512,7 +512,9 @@ class Subscription(Generic[_T]):
 
     def close(self) -> None:
         """Receive nothing any more. Values that were received stay usable."""
-        self._end()
+        # Not by the finalizer, which runs once: an interrupted call can be made again.
+        self._topic._topic.unsubscribe(self._ring)
+        self._end.detach()
         self._ring.end(1)
 
     def __enter__(self) -> Self:

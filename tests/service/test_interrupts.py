@@ -6,6 +6,7 @@ import contextlib
 import gc
 import threading
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import Any
 
 import interrupts
@@ -342,3 +343,43 @@ def test_interrupted_publish_and_unpublish_are_done_or_not(service: Service) -> 
     for _ in interrupts.everywhere(unpublish):
         assert service.list().keys() <= {"counted"}
         service.publish("counted", 1)
+
+
+def test_interrupted_close_of_a_client_can_be_repeated(service: Service) -> None:
+    made: list[tuple[Any, list[Any]]] = []
+
+    def begin() -> None:
+        client = service.Client("nobody answers")
+        made.append((client, [client.submit(i) for i in range(2)]))
+
+    def close_again() -> None:
+        client, futures = made.pop()
+        client.close()
+        assert all(future.cancelled() for future in futures), futures
+        assert not wait(futures, programs.WAIT_S).not_done
+        begin()
+
+    begin()
+    for _ in interrupts.everywhere(lambda: made[-1][0].close(), undo=close_again):
+        pass
+    made.pop()[0].close()
+
+
+def test_interrupted_end_of_a_subscription_can_be_repeated(service: Service) -> None:
+    topic = service.Topic("ended", depth=1, overflow="block")
+    made: list[Any] = []
+
+    def begin() -> None:
+        made.append(topic.subscribe())
+        topic.publish(1)
+
+    def close_again() -> None:
+        made[-1].close()
+        assert topic.n_subscribers == 0
+        topic.publish(2, timeout=programs.WAIT_S)  # nobody is left who has no room
+        begin()
+
+    begin()
+    for _ in interrupts.everywhere(lambda: made[-1].close(), undo=close_again):
+        pass
+    made[-1].close()
