@@ -37,10 +37,13 @@ help:
 $(BIN)/python:
 	@$(PYTHON) tools/check_machine.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip "setuptools>=77"
+	$(BIN)/python -m pip install -q --no-compile "pip>=22" "setuptools>=77"
 
 $(STAMP):
 	@mkdir -p $@
+
+# A notice of a newer pip helps nobody here.
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # The build requirements live in the environment, so that a rebuild needs no isolated one.
 $(STAMP)/backend: pyproject.toml | $(BIN)/python $(STAMP)

@@ -276,28 +276,14 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         SPEC,
         f'#include "generated/loops.h"\n\nenum {{\n{"".join(rows[loops.n_own :])}}};',
     )
-    source = '#include "generated/operator_loops.h"\n\n#include <stddef.h>\n\n'
-    source += '#include "generated/options.h"\n\n'
-    source += "#define DECLARE(loop) \\\n"
-    source += (
+    source = (
+        '#include "generated/operator_loops.h"\n\n#include <stddef.h>\n\n'
+        '#include "generated/options.h"\n\n'
+        "#define DECLARE(loop) \\\n"
         "  void loop(char* const* data, const int64_t* strides, int64_t n, const void* ctx)\n\n"
     )
-    for loop in loops.loops.values():
-        for level in loops.templates[loop.template].levels:
-            for dtype in loop.dtypes:
-                source += f"DECLARE(shmt__loop_{loop.name}_{dtype}_{level});\n"
-    source += _BUILT
-    for level in LEVELS:
-        source += f"\n#if SHMT_HAS_{level.upper()}"
-        source += f"\nstatic const shmt__loop loops_{level}[SHMT_N_LOOPS + 1][SHMT_N_DTYPES] = {{\n"
-        for loop in loops.loops.values():
-            best = _best_level(loops.templates[loop.template], level)
-            source += f"  [SHMT_LOOP_{loop.name}] = {{\n"
-            for dtype in loop.dtypes:
-                source += f"    [{tables.dtype(dtype).constant}] = "
-                source += f"shmt__loop_{loop.name}_{dtype}_{best},\n"
-            source += "  },\n"
-        source += "};\n#endif\n"
+    source += _declarations(loops) + _BUILT
+    source += "".join(_table(loops, tables, level) for level in LEVELS)
     costly = "".join(
         f"  [SHMT_LOOP_{loop.name}] = true,\n"
         for loop in loops.loops.values()
@@ -305,6 +291,32 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
     )
     source += f"\nconst bool shmt__loop_is_costly[SHMT_N_LOOPS + 1] = {{\n{costly}}};\n"
     emitter.c_file("loops.c", "tables of loops, and the choice of one.", SPEC, source + _CHOICE)
+
+
+def _declarations(loops: Loops) -> str:
+    return "".join(
+        f"DECLARE(shmt__loop_{loop.name}_{dtype}_{level});\n"
+        for loop in loops.loops.values()
+        for level in loops.templates[loop.template].levels
+        for dtype in loop.dtypes
+    )
+
+
+def _table(loops: Loops, tables: Tables, level: str) -> str:
+    """The loops for a CPU of this level, by number and dtype."""
+    rows = []
+    for loop in loops.loops.values():
+        best = _best_level(loops.templates[loop.template], level)
+        entries = "".join(
+            f"    [{tables.dtype(dtype).constant}] = shmt__loop_{loop.name}_{dtype}_{best},\n"
+            for dtype in loop.dtypes
+        )
+        rows.append(f"  [SHMT_LOOP_{loop.name}] = {{\n{entries}  }},\n")
+    return (
+        f"\n#if SHMT_HAS_{level.upper()}"
+        f"\nstatic const shmt__loop loops_{level}[SHMT_N_LOOPS + 1][SHMT_N_DTYPES] = {{\n"
+        f"{''.join(rows)}}};\n#endif\n"
+    )
 
 
 def _best_level(template: Template, level: str) -> str:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 WIDTH = 100
 
 
+# A string literal or an escaped character, which has no break in it; then where a break may be.
+_TOKENS = re.compile(r"""\\.|"(?:\\.|[^"\\])*"?|(, )|( \|\|? )""")
+
+
 def _break_points(line: str) -> list[int]:
-    """Columns after ", " and before " || " outside string literals."""
-    points = []
-    quoted = escaped = False
-    for i, char in enumerate(line):
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == '"':
-            quoted = not quoted
-        elif not quoted and line.startswith(", ", i):
-            points.append(i + 2)
-        elif not quoted and line.startswith((" | ", " || "), i):
-            points.append(i + 1)
-    return points
+    """Columns after ", " and before " | " and " || " outside string literals, up to the width."""
+    return [
+        match.end() if match[1] else match.start() + 1
+        for match in _TOKENS.finditer(line[: WIDTH + 5])
+        if match.lastindex
+    ]
 
 
 def _wrap_line(line: str) -> list[str]:
