@@ -99,7 +99,8 @@ def _parameter_text(
     if default is None:
         raise source.error(
             f"Parameter {name} has an unsupported default value type {type(parameter.default)}. "
-            "Please file an issue so we can prioritize this."
+            "A default is None, a bool, an int, a float, a str or a dtype; "
+            "for another, give a schema instead of having it inferred."
         )
     return f"{text} {name}={default}"
 

@@ -99,7 +99,7 @@ def _good(x: Tensor, n: int) -> Tensor: ...
         (_no_return, (), "No return type annotation"),
         (_bad_type, (), "Parameter x has unsupported type"),
         (_bad_return, (), "Return has unsupported type"),
-        (_bad_default, (), "unsupported default value type"),
+        (_bad_default, (), "unsupported default value type.*a dtype; for another, give a schema"),
         (_varargs, (), "varargs"),
         (_good, ("z",), "'z'.*not found"),
         (_good, ("n",), "only Tensors"),
