@@ -9,6 +9,7 @@ Source:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import threading
@@ -27,6 +28,7 @@ from ._concrete import PH as PH
 from ._concrete import PHBase as PHBase
 from ._concrete import PHWithMeta as PHWithMeta
 from ._concrete import _assert_is_none as _assert_is_none
+from ._wrapping import OwnTrace as _Patcher
 from ._wrapping import Patcher, as_it_was, patch_wrapped, wrap
 from .graph import Graph
 from .graph_module import GraphModule
@@ -46,6 +48,22 @@ __all__ = [
 
 #: Tracers look for such objects among the attributes of modules; there are none.
 ScriptObject: Any = unavailable_class("ScriptObject", __name__, "there is no TorchScript here")
+
+
+# A program's own `Tracer.trace` replaces what calls modules and reads their attributes, so it asks
+# for what stood there before.
+_orig_module_call: Callable[..., Any] = Module.__call__
+_orig_module_getattr: Callable[..., Any] = Module.__getattr__
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """Let a program's own trace record the calls of the functions that `wrap` was told."""
+    patch_wrapped(patcher.shared)
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
+    """Let a program's own trace record the calls of functions wherever globals have them."""
+    patcher.shared.record_functions_of(frame_dict, function_ids)
 
 
 class _Run(NamedTuple):
@@ -85,6 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _watched_call(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
     def call(mod: Module, *args: Any, **kwargs: Any) -> Any:
         if not _traces.running:
             return plain(mod, *args, **kwargs)
@@ -101,6 +120,7 @@ def _watched_call(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watched_getattr(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
     def get(mod: Module, attr: str) -> Any:
         value = plain(mod, attr)
         if not _traces.running:

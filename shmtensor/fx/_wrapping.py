@@ -19,7 +19,7 @@ from shmtensor.utils._pytree import tree_leaves
 from ._execution import is_generated
 from .proxy import Proxy
 
-__all__ = ["Patcher", "as_it_was", "patch_wrapped", "recorded_function", "wrap"]
+__all__ = ["OwnTrace", "Patcher", "as_it_was", "patch_wrapped", "recorded_function", "wrap"]
 
 #: (globals, name) of the functions that `wrap` was told; globals by their identity.
 _wrapped_functions: dict[tuple[int, str], dict[str, Any]] = {}
@@ -29,6 +29,9 @@ _wrapped_methods: list[tuple[type, str]] = []
 #: Under this name, the globals of generated code have the names of functions that it records. They
 #: are not among those above, which are kept as long as the process lives.
 _WRAPPED_HERE = "__fx_wrapped__"
+
+#: Functions of a program's own trace have this: is it to stand where it does alone?
+_ALONE = "__fx_already_patched"
 
 _ABSENT: Any = object()
 
@@ -214,6 +217,91 @@ class Patcher:
                     del _active[place]
             self._patches.pop()
         self._checked.clear()
+
+
+class OwnTrace:
+    """What a trace that a program wrote itself puts in place of names, while ``with`` lasts.
+
+    Such a trace replaces what it likes by functions of its own, in the order that it wants, and
+    the last replaced is put back first. What `wrap` was told is shared with other traces.
+
+    Source:
+        torch.fx._symbolic_trace._Patcher.
+    """
+
+    def __init__(self) -> None:
+        self._patches: list[tuple[_Patch, Any]] = []
+        self._seen: set[int] = set()
+        self.shared = Patcher()
+
+    def patch(
+        self,
+        frame_dict: dict[str, Any],
+        name: str,
+        new_fn: Callable[..., Any],
+        deduplicate: bool = True,
+    ) -> None:
+        """Let a name in globals stand for a function.
+
+        Args:
+            frame_dict: The globals.
+            name: The name.
+            new_fn: The function.
+            deduplicate: Leave the name alone when a function given with this stands there.
+        """
+        self._put(frame_dict, name, frame_dict.get(name), new_fn, deduplicate)
+
+    def patch_method(
+        self, cls: type, name: str, new_fn: Callable[..., Any], deduplicate: bool = True
+    ) -> None:
+        """Let a method of a class be a function.
+
+        Args:
+            cls: The class.
+            name: The method's name.
+            new_fn: The function.
+            deduplicate: Leave the method alone when a function given with this stands there.
+        """
+        self._put(cls, name, getattr(cls, name), new_fn, deduplicate)
+
+    def _put(
+        self, holder: Any, name: str, now: Any, new_fn: Callable[..., Any], deduplicate: bool
+    ) -> None:
+        setattr(new_fn, _ALONE, deduplicate)
+        if getattr(now, _ALONE, False):
+            return
+        patch = _Patch(holder, name)
+        self._patches.append((patch, new_fn))
+        patch.apply(lambda before: new_fn)
+
+    def visit_once(self, thing: Any) -> bool:
+        """Return whether this is the first time that *thing* is given."""
+        is_new = id(thing) not in self._seen
+        self._seen.add(id(thing))
+        return is_new
+
+    def revert_all_patches(self) -> list[tuple[_Patch, Any]]:
+        """Put back what was replaced, until `reapply_all_patches`; return what it was."""
+        for patch, _ in reversed(self._patches):
+            patch.put_back()
+        return self._patches
+
+    def reapply_all_patches(self) -> list[tuple[_Patch, Any]]:
+        """Replace again what was put back; return what that is."""
+        for patch, new_fn in self._patches:
+            patch.apply(lambda before, new_fn=new_fn: new_fn)  # type: ignore[misc]
+        return self._patches
+
+    def __enter__(self) -> OwnTrace:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Put everything back."""
+        self.shared.put_back()
+        self.revert_all_patches()
+        self._patches.clear()
+        self._seen.clear()
 
 
 def as_it_was(names: dict[str, Any], name: str, value: Any) -> Any:

@@ -411,3 +411,91 @@ def test_tracers_may_ask_for_objects_of_scripts() -> None:
     assert not isinstance(T.ones(1), fx._symbolic_trace.ScriptObject)
     with pytest.raises(NotImplementedError, match="no TorchScript"):
         fx._symbolic_trace.ScriptObject()
+
+
+# --- traces that programs write themselves ----------------------------------------------------------
+
+
+class OwnTracer(fx.Tracer):
+    """A tracer whose `trace` is its own, with the parts of the module that the original has."""
+
+    def trace(self, root: Any, concrete_args: Any = None) -> fx.Graph:
+        import shmtensor.fx._symbolic_trace as st
+
+        self.root, self.submodule_paths = root, {m: name for name, m in root.named_modules()}
+        self.graph, self.tensor_attrs = fx.Graph(tracer_cls=type(self)), {}
+        function = type(root).forward
+        assert isinstance(function, st.FunctionType)
+        function_globals = function.__globals__
+        call, args = self.create_args_for_root(function, True, concrete_args)
+        cache: dict[str, st.Proxy] = {}
+
+        @st.functools.wraps(st._orig_module_getattr)
+        def watched_getattr(module: nn.Module, name: str) -> Any:
+            return self.getattr(name, st._orig_module_getattr(module, name), cache)
+
+        @st.functools.wraps(st._orig_module_call)
+        def watched_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                return st._orig_module_call(module, *args, **kwargs)
+
+            st._autowrap_check(patcher, module.forward.__globals__, self._autowrap_function_ids)
+            return self.call_module(module, forward, args, kwargs)
+
+        with st._Patcher() as patcher:
+            patcher.patch_method(nn.Module, "__getattr__", watched_getattr, deduplicate=False)
+            patcher.patch_method(nn.Module, "__call__", watched_call, deduplicate=False)
+            st._patch_wrapped_functions(patcher)
+            st._autowrap_check(patcher, function_globals, self._autowrap_function_ids)
+            self.create_node("output", "output", (self.create_arg(call(*args)),), {})
+        return self.graph
+
+
+class WithFunctions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(T.ones(3))
+        self.inner = nn.Sequential(nn.ReLU())
+
+    def forward(self, x: Any) -> Any:
+        return chosen(self.inner(x) * self.weight, sqrt(x))
+
+
+def test_a_program_may_write_the_trace_itself() -> None:
+    module = WithFunctions()
+    before = vars(nn.Module)["__call__"], vars(nn.Module)["__getattr__"], chosen, sqrt
+    graph = OwnTracer().trace(module)
+    assert [node.name for node in graph.nodes] == [
+        node.name for node in fx.Tracer().trace(module).nodes
+    ]
+    assert (vars(nn.Module)["__call__"], vars(nn.Module)["__getattr__"], chosen, sqrt) == before
+    x = T.tensor([1.0, -4.0, 9.0])
+    assert module.inner(x).tolist() == [1.0, 0.0, 9.0]
+
+
+def test_what_an_own_trace_replaced_is_put_back_in_order() -> None:
+    import shmtensor.fx._symbolic_trace as st
+
+    names: dict[str, Any] = {"f": abs}
+
+    class Holder:
+        def method(self) -> int:
+            return 1
+
+    class Heir(Holder):
+        pass
+
+    with pytest.raises(ValueError, match="inside"), st._Patcher() as patcher:
+        patcher.patch(names, "f", lambda x: 2)
+        patcher.patch(names, "f", lambda x: 3)  # the first stays: it was given to be alone
+        patcher.patch(names, "absent", lambda x: 4)
+        patcher.patch_method(Heir, "method", lambda self: 5, deduplicate=False)
+        patcher.patch_method(Heir, "method", lambda self: 6, deduplicate=False)
+        assert (names["f"](0), names["absent"](0), Heir().method()) == (2, 4, 6)
+        patcher.revert_all_patches()
+        assert (names, Heir().method()) == ({"f": abs}, 1)
+        patcher.reapply_all_patches()
+        assert (names["f"](0), names["absent"](0), Heir().method()) == (2, 4, 6)
+        assert patcher.visit_once(names) and not patcher.visit_once(names)
+        raise ValueError("inside")
+    assert (names, Heir().method(), "method" in vars(Heir)) == ({"f": abs}, 1, False)
