@@ -167,7 +167,9 @@ class GraphModule(nn.Module):
                 _assign_attr(root[target], self, target)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
-        self._tracer_cls = graph._tracer_cls
+        # A pickle could not find a class again that is local to a function.
+        cls = graph._tracer_cls
+        self._tracer_cls = None if cls is None or "<locals>" in cls.__qualname__ else cls
         self._tracer_extras = graph._tracer_extras or {}
         self.graph = graph
 
