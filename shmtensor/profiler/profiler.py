@@ -366,7 +366,8 @@ class _KinetoProfile:
         return None if self.profiler is None else self.profiler.trace_id
 
 
-def _always_record(step: int) -> ProfilerAction:
+def _default_schedule_fn(_: int) -> ProfilerAction:
+    """Record each step: the schedule of a profile that is given none, under torch's name."""
     return ProfilerAction.RECORD
 
 
@@ -431,7 +432,7 @@ class profile(_KinetoProfile):
             custom_trace_id_callback=custom_trace_id_callback,
             post_processing_timeout_s=post_processing_timeout_s,
         )
-        self.schedule = schedule or _always_record
+        self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.step_num = 0

@@ -63,6 +63,32 @@ def test_pieces_of_pieces() -> None:
     found = [strided.local_shard_size_and_offset(7, 3, rank) for rank in range(3)]
     assert found == [(3, 0), (3, 2), (1, 6)]
     assert strided.local_shard_size_and_offset(2, 3, 2) == (0, -1)
+    every, none = types._StridedShardOffsetMode.ALL, types._StridedShardOffsetMode.NONE
+    assert strided.local_shard_size_and_offset(7, 3, 0, every) == (3, [0, 1, 4])
+    assert strided.local_shard_size_and_offset(7, 3, 0, none) == (3, None)
+    with pytest.raises(ValueError):
+        strided.local_shard_size_and_offset(7, 3, 0, 3)
+
+
+def test_placements_tell_what_they_are() -> None:
+    types = importlib.import_module("shmtensor.distributed.tensor.placement_types")
+    strided = types._StridedShard(1, sf=3)
+    # A strided piece is not contiguous: libraries ask is_shard() to find that out.
+    assert not isinstance(strided, types.Shard) and not strided.is_shard()
+    assert types.Shard(1).is_shard(1) and types.Shard(1) != strided
+    assert strided == types._StridedShard(1, split_factor=3) != types._StridedShard(1)
+    assert len({strided, types._StridedShard(1, sf=3)}) == 1
+    for wrong in ({"split_factor": 2, "sf": 2}, {"wrong": 1}):
+        with pytest.raises(TypeError):
+            types._StridedShard(0, **wrong)
+    placements = [types.Shard(1), strided, types.Replicate(), types.Partial("max")]
+    assert list(map(str, placements)) == ["S(1)", "_S(1, 3)", "R", "P(max)"]
+    assert list(map(repr, placements)) == [
+        "Shard(dim=1)",
+        "_StridedShard(dim=1, sf=3)",
+        "Replicate()",
+        "Partial(max)",
+    ]
 
 
 def test_the_local_rank_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import subprocess
@@ -40,11 +41,8 @@ def test_classes_of_what_is_missing_have_no_instances(module: str, name: str) ->
 
 
 def test_functions_of_what_is_missing_refuse() -> None:
-    wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
     autograd = importlib.import_module("shmtensor.distributed.autograd")
     for function in (
-        wrap.wrap,
-        wrap.enable_wrap,
         autograd.backward,
         importlib.import_module("shmtensor.distributed.checkpoint.state_dict_loader").load,
         importlib.import_module("shmtensor.distributed.checkpoint.state_dict_saver").save,
@@ -53,8 +51,6 @@ def test_functions_of_what_is_missing_refuse() -> None:
         with pytest.raises(NotImplementedError):
             function(T.nn.Linear(1, 1))
     assert not autograd.is_available()
-    with pytest.raises(AttributeError, match="no_such_name"):
-        wrap.no_such_name
 
 
 def test_logs_of_compiling_are_asked_for_by_torchs_names() -> None:
@@ -121,6 +117,62 @@ def test_policies_say_which_modules_would_be_in_parts() -> None:
     assert by_size(many, False, 10, 10, exclude_wrap_modules=set())
     assert not by_size(linear, True, 10, 10, force_leaf_modules={T.nn.Linear})
     assert not by_size(linear, False, 99_999_999)
+
+
+class _Around(T.nn.Module):
+    def __init__(self, inside: T.nn.Module, **settings: object) -> None:
+        super().__init__()
+        self.inside, self.settings = inside, settings
+
+
+def test_a_class_is_put_around_modules_within_a_context() -> None:
+    wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
+    linear = T.nn.Linear(1, 1)
+    assert wrap.wrap(linear) is linear
+    with wrap.enable_wrap(wrapper_cls=_Around, a=1, b=2):
+        around = wrap.wrap(linear, b=3, c=4)
+        assert around.inside is linear and around.settings == {"a": 1, "b": 3, "c": 4}
+        with pytest.raises(NotImplementedError, match="already within an autowrap context"):
+            with wrap.enable_wrap(wrapper_cls=_Around):
+                pass
+    assert wrap.wrap(linear) is linear
+    linear._wrap_overrides = {"a": 5}
+    with wrap.enable_wrap(wrapper_cls=_Around, a=1):
+        assert wrap.wrap(linear, b=2).settings == {"a": 5, "b": 2}
+
+
+def test_a_class_is_put_around_the_parts_that_a_policy_chooses() -> None:
+    wrap = importlib.import_module("shmtensor.distributed.fsdp.wrap")
+
+    def net() -> T.nn.Sequential:
+        return T.nn.Sequential(T.nn.Linear(2, 2), T.nn.Sequential(T.nn.Linear(3, 3), T.nn.ReLU()))
+
+    by_class = wrap.ModuleWrapPolicy([T.nn.Linear])
+    model, n = wrap._recursive_wrap(net(), by_class, _Around, set(), set(), a=1)
+    assert n == 6 + 12 and type(model[0]) is type(model[1][0]) is _Around
+    assert model[0].settings == {"a": 1} and type(model[1][1]) is T.nn.ReLU
+    with pytest.raises(AssertionError, match="already wrapped"):
+        wrap._recursive_wrap(model, by_class, _Around, set(), set())
+
+    # By size: the outer module has 6 elements of its own left, fewer than a part needs.
+    by_size = functools.partial(wrap.size_based_auto_wrap_policy, min_num_params=12)
+    model, n = wrap._recursive_wrap(net(), by_size, _Around, set(), set())
+    assert n == 12 and type(model[0]) is T.nn.Linear and type(model[1][0]) is _Around
+
+    model = net()
+    ignored = model[1]
+    same, n = wrap._recursive_wrap(
+        model, wrap.always_wrap_policy, _Around, {ignored}, set(ignored.parameters()), True
+    )
+    assert same is model and n == 6 and model[1] is ignored and type(model[0]) is _Around
+    outer, n = wrap._recursive_wrap(net(), wrap.always_wrap_policy, lambda m: m, set(), set())
+    assert type(outer) is T.nn.Sequential and n == 18
+
+
+def test_a_profile_without_a_schedule_records_each_step() -> None:
+    profiler = T.profiler.profiler
+    assert profiler._default_schedule_fn(3) is profiler.ProfilerAction.RECORD
+    assert T.profiler.profile().schedule is profiler._default_schedule_fn
 
 
 @pytest.mark.check

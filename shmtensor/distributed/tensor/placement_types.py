@@ -7,6 +7,7 @@ Source:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
@@ -37,6 +38,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     @staticmethod
     def local_shard_size_and_offset(
         curr_local_size: int, num_chunks: int, rank: int
@@ -58,13 +62,40 @@ class Shard(Placement):
         return Shard.local_shard_size_and_offset(curr_local_size, num_chunks, rank)
 
 
-@dataclass(frozen=True)
-class _StridedShard(Shard):
-    split_factor: int = 1
+class _StridedShardOffsetMode(IntEnum):
+    """Which offsets a strided piece tells."""
 
-    def local_shard_size_and_offset(  # type: ignore[override]
-        self, curr_local_size: int, num_chunks: int, rank: int
-    ) -> tuple[int, int]:
+    FIRST = 0
+    ALL = 1
+    NONE = 2
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class _StridedShard(Placement):
+    """Each process has a piece of each of *split_factor* parts. This is no `Shard`, as in torch."""
+
+    dim: int
+    split_factor: int
+
+    def __init__(self, dim: int, *, split_factor: int = 1, sf: int | None = None) -> None:
+        if sf is not None and split_factor != 1:
+            raise TypeError("_StridedShard received both split_factor and sf")
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "split_factor", split_factor if sf is None else sf)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+    def local_shard_size_and_offset(
+        self,
+        curr_local_size: int,
+        num_chunks: int,
+        rank: int,
+        offset_mode: int = _StridedShardOffsetMode.FIRST,
+    ) -> tuple[int, int | list[int] | None]:
         """Return how much a process has, and where that begins; -1: it has nothing.
 
         What is cut is cut in *split_factor* parts first. A process has a piece of each.
@@ -73,25 +104,40 @@ class _StridedShard(Shard):
             curr_local_size: The length of what is cut.
             num_chunks: The number of pieces of each part.
             rank: Which one.
+            offset_mode: 0: where it begins; 1: a list, where each element is; 2: None.
         """
         cut = Shard.local_shard_size_and_offset
-        parts = [cut(curr_local_size, self.split_factor, i) for i in range(self.split_factor)]
-        pieces = [(cut(size, num_chunks, rank), begin) for size, begin in parts]
-        begins = [begin + first for (size, first), begin in pieces if size]
-        return sum(size for (size, _), _ in pieces), begins[0] if begins else -1
+        held: list[int] = []
+        for part in range(self.split_factor):
+            part_size, part_begin = cut(curr_local_size, self.split_factor, part)
+            size, begin = cut(part_size, num_chunks, rank)
+            held.extend(range(part_begin + begin, part_begin + begin + size))
+        mode = _StridedShardOffsetMode(offset_mode)
+        if mode is _StridedShardOffsetMode.ALL:
+            return len(held), held
+        if mode is _StridedShardOffsetMode.NONE:
+            return len(held), None
+        return len(held), held[0] if held else -1
 
     def _local_shard_size_and_offset(
-        self, curr_local_size: int, num_chunks: int, rank: int
-    ) -> tuple[int, int]:
-        return self.local_shard_size_and_offset(curr_local_size, num_chunks, rank)
+        self,
+        curr_local_size: int,
+        num_chunks: int,
+        rank: int,
+        offset_mode: int = _StridedShardOffsetMode.FIRST,
+    ) -> tuple[int, int | list[int] | None]:
+        return self.local_shard_size_and_offset(curr_local_size, num_chunks, rank, offset_mode)
 
 
 @dataclass(frozen=True)
 class Replicate(Placement):
     """Each process has the whole tensor."""
 
+    def __str__(self) -> str:
+        return "R"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Partial(Placement):
     """The tensor is what an operation makes of those of all processes.
 
@@ -100,3 +146,9 @@ class Partial(Placement):
     """
 
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
