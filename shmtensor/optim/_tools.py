@@ -36,6 +36,11 @@ def _use_grad_for_differentiable(func: _F) -> _F:
     return cast("_F", wrapper)
 
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """The types of devices whose optimizers a graph can hold, under torch's names; none is here."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
 def _get_value(x: Any) -> Any:
     """The number in a tensor; a number itself."""
     return x.item() if isinstance(x, Tensor) else x

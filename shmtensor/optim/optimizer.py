@@ -31,6 +31,9 @@ from shmtensor.optim._tools import (
     _device_dtype_check_for_fused as _device_dtype_check_for_fused,
 )
 from shmtensor.optim._tools import (
+    _get_capturable_supported_devices as _get_capturable_supported_devices,
+)
+from shmtensor.optim._tools import (
     _get_scalar_dtype as _get_scalar_dtype,
 )
 from shmtensor.optim._tools import (

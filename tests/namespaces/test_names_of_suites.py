@@ -185,6 +185,10 @@ def test_small_names() -> None:
     assert not isinstance(T.ones(1).storage(), T.StorageBase)
     assert T._C._LinAlgError is T.linalg.LinAlgError
     assert T._guards.active_fake_mode() is None
+    assert T.legacy_contiguous_format is T.contiguous_format
+    capturable = importlib.import_module("shmtensor.optim.optimizer")
+    assert "xla" in capturable._get_capturable_supported_devices()
+    assert "xla" not in capturable._get_capturable_supported_devices(supports_xla=False)
     assert T._guards.detect_fake_mode([T.ones(1)]) is None
     from shmtensor.utils.data.dataloader import _collate_fn_t
 

@@ -6,6 +6,7 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor.distributed.algorithms import _checkpoint as _checkpoint
 from shmtensor.distributed.algorithms import _data_parallel_join as _data_parallel_join
 from shmtensor.distributed.algorithms import ddp_comm_hooks as ddp_comm_hooks
 from shmtensor.distributed.algorithms import model_averaging as model_averaging

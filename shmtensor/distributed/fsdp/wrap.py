@@ -242,3 +242,31 @@ def _recursive_wrap(
     ):
         return module, n_below
     return _wrap(module, wrapper_cls, **kwargs), n_all
+
+
+def _wrap_by_policy(
+    module: Module, policy: CustomPolicy, wrapper_cls: Callable[..., Module]
+) -> None:
+    """Put a class around the parts that a policy names, from the leaves up, in place.
+
+    Raises:
+        ValueError: The policy says neither yes nor no, nor gives settings.
+    """
+    chosen: dict[Module, dict[str, Any]] = {}
+    for each in module.modules():
+        answer = policy._lambda_fn(each)
+        if not isinstance(answer, (dict, bool)):
+            raise ValueError(
+                f"The lambda_fn passed to CustomPolicy should return False/True or a kwarg dict, "
+                f"but it returned {answer}"
+            )
+        if answer and each is not module:
+            chosen[each] = {} if answer is True else dict(answer)
+
+    def visit(parent: Module) -> None:
+        for name, child in list(parent.named_children()):
+            visit(child)
+            if child in chosen:
+                setattr(parent, name, wrapper_cls(child, **chosen.pop(child)))
+
+    visit(module)
