@@ -36,8 +36,16 @@ class Condition:
     # `with` looks up both before it calls one.
     __enter__ = property(lambda self: self._lock.__enter__)
     __exit__ = property(lambda self: self._lock.__exit__)
-    acquire = property(lambda self: self._lock.acquire, doc="Take its lock.")
-    release = property(lambda self: self._lock.release, doc="Give its lock back.")
+
+    @property
+    def acquire(self) -> Any:
+        """Take its lock, as a step of the lock's own."""
+        return self._lock.acquire
+
+    @property
+    def release(self) -> Any:
+        """Give its lock back."""
+        return self._lock.release
 
     def wait(self, timeout: float | None = None) -> bool:
         """Release the lock, wait to be notified, and take it again; False: nobody did in time."""
