@@ -260,13 +260,17 @@ class PoolWorkers:
         self._feeder: threading.Thread | None = None
         self._supervisor: threading.Thread | None = None
 
+    def is_here(self) -> bool:
+        """Whether this process has the threads of the group, and is no forked copy."""
+        return self._pid == os.getpid()
+
     def check_is_here(self) -> None:
         """Raise unless this process has the threads of the group.
 
         Raises:
             ValueError: It is a forked copy of the process that has them.
         """
-        if self._pid != os.getpid():
+        if not self.is_here():
             raise ValueError(
                 f"Pool not running: it is process {self._pid}'s, and this process, {os.getpid()}, "
                 "was forked from that. Make a pool here"

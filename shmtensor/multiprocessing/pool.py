@@ -184,8 +184,9 @@ class Pool(_standard.Pool):
         util.debug("terminating pool")
         self._state = _standard.TERMINATE  # type: ignore[attr-defined]
         # Not by the finalizer, which runs once: an interrupted call can be made again.
-        self._workers.terminate()
-        self._terminate.cancel()
+        if self._workers.is_here():
+            self._workers.terminate()
+            self._terminate.cancel()
 
     def join(self) -> None:
         """Wait until the workers have ended.

@@ -43,9 +43,8 @@ class _Reply(Future[Any]):
 
     def __init__(self, client: Client) -> None:
         super().__init__()
-        self._condition: Any = (
-            Condition()
-        )  # the thread that reads needs it: Note [Interrupted waits]
+        # The thread that reads needs its lock: Note [Interrupted waits].
+        self._condition: Any = Condition()
         self._client = client
 
     def begin(self) -> bool:
@@ -304,6 +303,8 @@ class Submitted:
             with contextlib.ExitStack() as all_of_them:  # whatever a callback raises
                 for call, end in ends:
                     all_of_them.callback(_cancel, call, end)
+        with self._changed:
+            self._changed.notify_all()  # those that wait for a place
 
     def _ends(self) -> list[tuple[_Call, Callable[[], object]]]:
         """Return all calls, and what forgets each."""

@@ -221,8 +221,8 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   enum { AHEAD = 8 };
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
+  shmt__sessions_lock(); /* first: whoever joins again writes the map */
   prefetch(&s->map, blocks, 0, n < AHEAD ? n : AHEAD);
-  shmt__sessions_lock();
   shmt__request_keep_lock(true); /* the caller has a lock of the ring */
   uint32_t end = shmt__map_blocks_end(&s->map);
   for (; status == SHMT_OK && i < n; i++) {

@@ -119,14 +119,7 @@ class _StridedShard(Placement):
             return len(held), None
         return len(held), held[0] if held else -1
 
-    def _local_shard_size_and_offset(
-        self,
-        curr_local_size: int,
-        num_chunks: int,
-        rank: int,
-        offset_mode: int = _StridedShardOffsetMode.FIRST,
-    ) -> tuple[int, int | list[int] | None]:
-        return self.local_shard_size_and_offset(curr_local_size, num_chunks, rank, offset_mode)
+    _local_shard_size_and_offset = local_shard_size_and_offset
 
 
 @dataclass(frozen=True)
